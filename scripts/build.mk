@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+# Reads the folders' Makefiles and holds the rules. Non-recursive: one make sees everything.
+#
+# A folder's Makefile may set (X-$(CONFIG_FOO) works as X-y everywhere):
+#   obj-y         objects of the library, and folders to descend into (with a slash at the end)
+#   subdir-y      folders to descend into, where there are no library objects
+#   prog-y        programs; NAME-objs (default NAME.o), LDLIBS_NAME, NAME-internal := y to link
+#                 the library's internals instead of its exported functions
+#   modules-y     shared objects with kernels, NAME.so from NAME.c
+#   test-y        test programs linked with the internals; NAME-objs and LDLIBS_NAME as above
+#   test-so-y     test programs linked with the exported functions only
+#   test-sh-y     test scripts, NAME.sh
+#   test-alone-y  those of the above that must not run beside another
+#   test-full-y   those of the above that only check-full runs
+#   ccflags-y     flags for every object of this folder; CFLAGS_copy.o for one object
+#
+# Objects lie in $(O)/obj, mirroring the source tree; programs mirror it in $(O) itself.
+
+VERSION := 0.1.0
+SOVERSION := 0
+
+comma := ,
+empty :=
+
+# ---- reading the folders ----
+lists := obj subdir prog modules test test-so test-sh test-alone test-full
+lib-objs :=
+progs :=
+modules :=
+tests-c :=
+tests-so :=
+tests-sh :=
+tests-alone :=
+tests-full :=
+
+# $(call norm,PATHS): without /../ and relative to $(objtree)
+norm = $(patsubst $(objtree)/%,%,$(abspath $1))
+assign = $(eval $1 := $2)
+
+# $(call read-objs,DIR,OBJS): note per-object flags; results in the paths of the objects
+read-objs = $(foreach o,$2,$(call read-flags,$(call norm,obj/$1$o),$o)$(call norm,obj/$1$o))
+read-flags = $(if $(strip $(ccflags-y) $(CFLAGS_$2)),$(call assign,cflags.$1,$(ccflags-y) $(CFLAGS_$2)))$(call assign,CFLAGS_$2,)
+
+# $(call read-prog,DIR,NAME,KIND)
+define read-prog
+$(eval objs.$1$2 := $(call read-objs,$1,$(or $($2-objs),$2.o)))
+$(eval libs.$1$2 := $(LDLIBS_$2))
+$(eval kind.$1$2 := $(if $(filter y,$($2-internal)),internal,$3))
+$(eval $2-objs :=)$(eval LDLIBS_$2 :=)$(eval $2-internal :=)
+endef
+
+# A test in an -alone or -full list that stands in no other is an ordinary one of its kind.
+all-lists = $(test-y) $(test-so-y) $(test-sh-y)
+more-tests = $(filter-out $(all-lists),$(sort $(test-alone-y) $(test-full-y)))
+
+# $(call read-folder,DIR/)
+define read-folder
+$(foreach l,$(lists),$(foreach s,y n,$(eval $l-$s :=))$(eval $l- :=))
+$(eval ccflags-y :=)
+$(eval include $(srctree)/$1Makefile)
+$(eval test-sh-y += $(filter %.sh,$(more-tests)))
+$(eval test-y += $(more-tests))
+$(eval lib-objs += $(call read-objs,$1,$(filter %.o,$(obj-y))))
+$(foreach p,$(prog-y),$(call read-prog,$1,$p,public))
+$(foreach p,$(test-y),$(call read-prog,$1,$p,internal))
+$(foreach p,$(test-so-y),$(call read-prog,$1,$p,public))
+$(eval progs += $(addprefix $1,$(prog-y)))
+$(eval modules += $(addprefix $1,$(modules-y)))
+$(eval tests-c += $(addprefix $1,$(test-y)))
+$(eval tests-so += $(addprefix $1,$(test-so-y)))
+$(eval tests-sh += $(addprefix $1,$(test-sh-y)))
+$(eval tests-alone += $(addprefix $1,$(test-alone-y)))
+$(eval tests-full += $(addprefix $1,$(test-full-y)))
+$(eval dirs.$1 := $(sort $(filter %/,$(obj-y) $(subdir-y))))
+$(foreach d,$(dirs.$1),$(call read-folder,$1$d))
+endef
+
+lib-folders := $(patsubst $(srctree)/%Makefile,%,$(wildcard \
+	$(foreach d,hal drivers runtime compat,$(srctree)/$(d)/Makefile)))
+prog-folders := $(if $(CONFIG_TOOLS),tools/) $(if $(CONFIG_SAMPLES),samples/)
+ifneq ($(CONFIG_SELFTESTS),)
+prog-folders += selftests/
+endif
+$(foreach d,$(lib-folders),$(call read-folder,$d))
+ours := $(lib-objs)
+$(foreach d,$(prog-folders),$(call read-folder,$d))
+ifneq ($(words $(ours)),$(words $(lib-objs)))
+$(error obj-y names an object outside $(lib-folders): $(filter-out $(ours),$(lib-objs)))
+endif
+
+tests-built := $(tests-c) $(tests-so) $(tests-sh)
+prog-objs := $(sort $(foreach p,$(progs) $(tests-c) $(tests-so),$(objs.$p)))
+module-objs := $(modules:%.so=obj/%.o)
+
+# ---- flags ----
+CFLAGS ?= $(if $(CONFIG_CC_OPTIMIZE_SIZE),-Os,-O2) -g
+warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wundef -Wvla -Werror
+cxx-warnings := -Wall -Wextra -Wundef -Wvla -Werror
+sanitize := $(if $(CONFIG_SANITIZE_ADDRESS),-fsanitize=address$(comma)undefined \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer) \
+	$(if $(CONFIG_SANITIZE_THREAD),-fsanitize=thread -fno-omit-frame-pointer)
+codegen := -pthread -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-strict-aliasing \
+	-fno-common $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) \
+	$(if $(CONFIG_CC_OPTIMIZE_SIZE),-ffunction-sections -fdata-sections)
+kconfig-h := -Iinclude -include $(srctree)/scripts/kconfig.h
+base-cflags := $(codegen) $(warnings) -std=gnu11
+
+# The library, tests and tools see the whole tree; samples and modules what a user would see.
+inner-cflags = $(base-cflags) -D_GNU_SOURCE $(kconfig-h) -I$(srctree) -I$(srctree)/include
+outer-cflags = $(base-cflags) -I$(srctree)/include
+test-cflags = $(inner-cflags) -Wno-missing-prototypes -Wno-unused-parameter -isystem include/kselftest \
+	-DTEST_SRCTREE='"$(srctree)"' -DTEST_OBJTREE='"$(objtree)"'
+flags-of = $(if $(filter obj/samples/% $(module-objs),$1),$(outer-cflags),$(if \
+	$(filter obj/selftests/%,$1),$(test-cflags),$(inner-cflags))) $(CPPFLAGS) $(CFLAGS) $(cflags.$1)
+
+ldflags := -pthread $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) -Wl,--as-needed \
+	$(if $(CONFIG_CC_OPTIMIZE_SIZE),-Wl$(comma)--gc-sections)
+# clang leaves the sanitizers' functions to the program: no -z defs then
+so-ldflags := -shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
+	-Wl,--version-script=$(srctree)/libnpu.map $(if $(strip $(sanitize)),,-Wl$(comma)-z$(comma)defs)
+libs := -lpthread -ldl
+
+# A change of compiler or flags builds everything again.
+stamp := include/config/flags
+flags-text := $(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) $(ldflags) $(so-ldflags)
+ifneq ($(file <$(stamp)),$(flags-text))
+$(file >$(stamp),$(flags-text))
+endif
+
+# ---- objects ----
+obj/%.o: $(srctree)/%.c $(stamp)
+	$(call say,CC,$*.o)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(call flags-of,$@) -MMD -MP -MT $@ -c -o $@ $<
+obj/%.o: $(srctree)/%.cpp $(stamp)
+	$(call say,CXX,$*.o)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(subst -std=gnu11,-std=gnu++17,$(subst $(warnings),$(cxx-warnings),$(call \
+		flags-of,$@))) -MMD -MP -MT $@ -c -o $@ $<
+$(lib-objs) $(prog-objs) $(module-objs): | include/config/auto.conf
+-include $(patsubst %.o,%.d,$(lib-objs) $(prog-objs) $(module-objs))
+
+# per-object flags stand in the folders' Makefiles: rebuild what has some when one changes
+flagged = $(filter $(patsubst cflags.%,%,$(filter cflags.%,$(.VARIABLES))),$1)
+$(foreach o,$(call flagged,$(lib-objs) $(prog-objs)),$(eval $o: obj/flags/$(subst /,-,$o)))
+obj/flags/%: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '%s\n' '$(cflags.$(subst -,/,$*))' | cmp -s - $@ || \
+		printf '%s\n' '$(cflags.$(subst -,/,$*))' > $@
+
+# ---- the library ----
+so := libnpu.so.$(SOVERSION)
+$(so): $(lib-objs) $(srctree)/libnpu.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(so-ldflags) $(ldflags) $(LDFLAGS) -o $@ $(lib-objs) $(libs)
+libnpu.so: $(so)
+	$(Q)ln -sf $(so) $@
+
+# One relocatable object: no driver can be dropped by the linker, which finds no use of them.
+libnpu-internal.o: $(lib-objs) $(stamp)
+	$(call say,LD,$@)
+	$(Q)$(CC) -r -nostdlib -o $@ $(or $(lib-objs),-x c /dev/null)
+# And for users of the static library no name but the exported ones.
+libnpu.o: libnpu-internal.o $(srctree)/libnpu.map
+	$(Q)sed -n 's/^[[:space:]]*\(npu_[a-z0-9_]*\);.*/\1/p' $(srctree)/libnpu.map > obj/exports
+	$(Q)$(OBJCOPY) --keep-global-symbols=obj/exports $< $@
+libnpu.a: libnpu.o
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcsD $@ $<
+
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+BINDIR ?= $(PREFIX)/bin
+pc-edit := -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|'
+libnpu.pc: $(srctree)/libnpu.pc.in $(srctree)/scripts/build.mk
+	$(Q)sed $(pc-edit) $< > $@
+
+# ---- programs and tests ----
+public-lib := $(if $(CONFIG_STATIC),libnpu.a,$(so))
+# $(call up,a/b/c) is ../..
+up = $(subst $(empty) ,/,$(patsubst %,..,$(filter-out $(lastword $(subst /, ,$1)),$(subst /, ,$1))))
+rpath = $(if $(filter %$(so),$2),-Wl$(comma)-rpath$(comma)'$$ORIGIN/$(call up,$1):$$ORIGIN/../lib')
+lib.public := $(public-lib)
+lib.internal := libnpu-internal.o
+
+$(foreach p,$(progs) $(tests-c) $(tests-so),$(eval $p: $(objs.$p) $(lib.$(kind.$p))))
+$(progs) $(tests-c) $(tests-so): $(stamp)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(if $(filter $(objs.$@:%.o=$(srctree)/%.cpp),$(wildcard $(objs.$@:obj/%.o=$(srctree)/%.cpp)) \
+		),$(CXX),$(CC)) $(if $(filter $@,$(progs)),$(if $(CONFIG_STATIC),-static)) $(ldflags) \
+		$(LDFLAGS) -o $@ $(objs.$@) $(lib.$(kind.$@)) $(call rpath,$@,$(lib.$(kind.$@))) \
+		$(libs.$@) $(libs)
+
+$(modules): %.so: obj/%.o $(stamp)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -shared $(ldflags) $(LDFLAGS) -o $@ $<
+
+$(tests-sh): %: $(srctree)/%
+	$(Q)mkdir -p $(@D)
+	$(Q)install -m 755 $< $@
+
+# The harness is under another licence and not part of the tree: fetched once, kept in a cache.
+harness := include/kselftest/kselftest_harness.h
+$(harness): $(srctree)/scripts/fetch-kselftest.sh $(srctree)/scripts/kselftest.sha256
+	$(Q)$(srctree)/scripts/fetch-kselftest.sh $(@D)
+$(filter obj/selftests/%,$(prog-objs)): | $(harness)
+
+# TESTS='hal/* drivers/simnpu/ring_test': globs below selftests/
+chosen := $(if $(TESTS),$(patsubst %,selftests/%,$(shell set -f; for t in $(tests-built:selftests/%=%); do \
+	for g in $(TESTS); do case $$t in ($$g|$$g.sh) echo $$t; break;; esac; done; done)),$(tests-built))
+quick := $(filter-out $(tests-full),$(chosen))
+# named in full, a long test runs in "make check" too
+ifneq ($(TESTS),)
+quick += $(filter $(addprefix selftests/,$(TESTS)),$(filter $(tests-full),$(chosen)))
+endif
+run-tests = JOBS='$(JOBS)' $(srctree)/scripts/run-tests.sh \
+	-p '$(filter-out $(tests-alone),$1)' -a '$(filter $(tests-alone),$1)'
+
+ifneq ($(filter tests check check-long,$(MAKECMDGOALS)),)
+$(if $(CONFIG_SELFTESTS),,$(error CONFIG_SELFTESTS is not set))
+endif
+
+all: $(if $(CONFIG_STATIC),,$(so) libnpu.so) libnpu.a libnpu.pc $(progs) \
+	$(filter-out selftests/%,$(modules))
+tests: all $(so) libnpu.so $(modules) $(chosen)
+check: all $(so) libnpu.so $(modules) $(quick)
+	+$(Q)$(call run-tests,$(quick))
+check-long: all $(so) libnpu.so $(modules) $(chosen)
+	+$(Q)$(call run-tests,$(chosen))
+check-ci:
+	+$(Q)$(srctree)/scripts/check-ci.sh ci
+check-full:
+	+$(Q)$(srctree)/scripts/check-ci.sh full
+.PHONY: tests check check-long check-ci check-full demo retrain docs install uninstall
+
+# ---- the demo ----
+fm := samples/fashion_mnist
+demo: all
+	$(Q)$(fm)/infer $(ARGS)
+retrain: all
+	$(Q)$(fm)/train $(ARGS)
+
+# ---- generated documentation ----
+docs: all
+	$(Q)$(srctree)/scripts/gen-options > options.rst
+	$(Q)cmp -s options.rst $(srctree)/Documentation/options.rst || \
+		{ cp options.rst $(srctree)/Documentation/options.rst && echo '  GEN     Documentation/options.rst'; }
+
+# ---- installing ----
+headers := $(notdir $(wildcard $(srctree)/include/npu/*.h $(srctree)/include/npu/*.hpp))
+bins := $(filter tools/%,$(progs))
+to = $(DESTDIR)$1
+install: all $(so) libnpu.so
+	$(Q)install -d $(call to,$(LIBDIR))/pkgconfig $(call to,$(INCLUDEDIR))/npu $(if $(bins),$(call to,$(BINDIR)))
+	$(Q)install -m 755 $(so) $(call to,$(LIBDIR))
+	$(Q)ln -sf $(so) $(call to,$(LIBDIR))/libnpu.so
+	$(Q)install -m 644 libnpu.a $(call to,$(LIBDIR))
+	$(Q)sed $(pc-edit) $(srctree)/libnpu.pc.in > $(call to,$(LIBDIR))/pkgconfig/libnpu.pc
+	$(Q)cd $(srctree)/include/npu && install -m 644 $(headers) $(call to,$(INCLUDEDIR))/npu
+	$(if $(bins),$(Q)install -m 755 $(bins) $(call to,$(BINDIR)))
+	@echo "installed in $(call to,$(PREFIX))"
+uninstall:
+	$(Q)rm -f $(addprefix $(call to,$(LIBDIR))/,$(so) libnpu.so libnpu.a pkgconfig/libnpu.pc) \
+		$(addprefix $(call to,$(INCLUDEDIR))/npu/,$(headers)) \
+		$(addprefix $(call to,$(BINDIR))/,$(notdir $(bins)))
+	$(Q)rmdir $(call to,$(INCLUDEDIR))/npu 2>/dev/null || :

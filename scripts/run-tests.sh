@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# run-tests.sh -p 'TESTS' -a 'TESTS': run the first side by side, the second one by one.
+# Started in $(O) by make; closes with prove's own lines. JOBS= says how many at a time (2).
+set -u
+par= alone=
+while getopts p:a: o; do
+	case $o in
+	p) par=$OPTARG ;;
+	a) alone=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+
+if [ -z "$(echo $par $alone)" ]; then
+	echo "*** no test was chosen" >&2
+	exit 1
+fi
+command -v prove >/dev/null || { echo "*** prove is not installed (Debian: perl)" >&2; exit 1; }
+
+# reports of the sanitizers must end the program, and say where
+export ASAN_OPTIONS="abort_on_error=0:detect_stack_use_after_return=1:strict_string_checks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+export UBSAN_OPTIONS="print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
+# tests do not see the jobserver, the goals or the configuration of this make
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES KCONFIG_CONFIG NPU_OPTIONS
+
+rc=0
+[ -z "$(echo $par)" ] || prove -j"${JOBS:-2}" --timer --merge -e "${WRAP:-}" $par || rc=1
+[ -z "$(echo $alone)" ] || prove -j1 --timer --merge -e "${WRAP:-}" $alone || rc=1
+[ $rc = 0 ] || echo "*** some tests failed (above)"
+exit $rc
