@@ -2,7 +2,7 @@
 # The build of libnpu. Everything that is made lands in $(O) (default: build/); the source tree is
 # never written. "make help" lists the targets; scripts/build.mk holds the rules.
 
-ifndef srctree
+ifneq ($(origin srctree),command line)
 # ---- started by a person: enter $(O), then read this file again there ----
 ifneq ($(words $(CURDIR)),1)
 $(error the path of the source tree must not contain spaces)

@@ -39,7 +39,8 @@ assign = $(eval $1 := $2)
 
 # $(call read-objs,DIR,OBJS): note per-object flags; results in the paths of the objects
 read-objs = $(foreach o,$2,$(call read-flags,$(call norm,obj/$1$o),$o)$(call norm,obj/$1$o))
-read-flags = $(if $(strip $(ccflags-y) $(CFLAGS_$2)),$(call assign,cflags.$1,$(ccflags-y) $(CFLAGS_$2)))$(call assign,CFLAGS_$2,)
+read-flags = $(if $(strip $(ccflags-y) $(CFLAGS_$2)),$(call \
+	assign,cflags.$1,$(ccflags-y) $(CFLAGS_$2)))$(call assign,CFLAGS_$2,)
 
 # $(call read-prog,DIR,NAME,KIND)
 define read-prog
@@ -108,21 +109,25 @@ base-cflags := $(codegen) $(warnings) -std=gnu11
 # The library, tests and tools see the whole tree; samples and modules what a user would see.
 inner-cflags = $(base-cflags) -D_GNU_SOURCE $(kconfig-h) -I$(srctree) -I$(srctree)/include
 outer-cflags = $(base-cflags) -I$(srctree)/include
-test-cflags = $(inner-cflags) -Wno-missing-prototypes -Wno-unused-parameter -isystem include/kselftest \
+test-cflags = $(inner-cflags) -Wno-missing-prototypes -Wno-unused-parameter \
+	-isystem include/kselftest \
 	-DTEST_SRCTREE='"$(srctree)"' -DTEST_OBJTREE='"$(objtree)"'
 flags-of = $(if $(filter obj/samples/% $(module-objs),$1),$(outer-cflags),$(if \
-	$(filter obj/selftests/%,$1),$(test-cflags),$(inner-cflags))) $(CPPFLAGS) $(CFLAGS) $(cflags.$1)
+	$(filter obj/selftests/%,$1),$(test-cflags),$(inner-cflags))) \
+	$(CPPFLAGS) $(CFLAGS) $(cflags.$1)
 
 ldflags := -pthread $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) -Wl,--as-needed \
 	$(if $(CONFIG_CC_OPTIMIZE_SIZE),-Wl$(comma)--gc-sections)
 # clang leaves the sanitizers' functions to the program: no -z defs then
 so-ldflags := -shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
-	-Wl,--version-script=$(srctree)/libnpu.map $(if $(strip $(sanitize)),,-Wl$(comma)-z$(comma)defs)
+	-Wl,--version-script=$(srctree)/libnpu.map \
+	$(if $(strip $(sanitize)),,-Wl$(comma)-z$(comma)defs)
 libs := -lpthread -ldl
 
 # A change of compiler or flags builds everything again.
 stamp := include/config/flags
-flags-text := $(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) $(ldflags) $(so-ldflags)
+flags-text := $(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) $(ldflags) \
+	$(so-ldflags)
 ifneq ($(file <$(stamp)),$(flags-text))
 $(file >$(stamp),$(flags-text))
 endif
@@ -161,8 +166,10 @@ libnpu-internal.o: $(lib-objs) $(stamp)
 	$(call say,LD,$@)
 	$(Q)$(CC) -r -nostdlib -o $@ $(or $(lib-objs),-x c /dev/null)
 # And for users of the static library no name but the exported ones.
-libnpu.o: libnpu-internal.o $(srctree)/libnpu.map
-	$(Q)sed -n 's/^[[:space:]]*\(npu_[a-z0-9_]*\);.*/\1/p' $(srctree)/libnpu.map > obj/exports
+obj/exports: $(srctree)/libnpu.map
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -n 's/^[[:space:]]*\(npu_[a-z0-9_]*\);.*/\1/p' $< > $@
+libnpu.o: libnpu-internal.o obj/exports
 	$(Q)$(OBJCOPY) --keep-global-symbols=obj/exports $< $@
 libnpu.a: libnpu.o
 	$(call say,AR,$@)
@@ -180,19 +187,19 @@ libnpu.pc: $(srctree)/libnpu.pc.in $(srctree)/scripts/build.mk
 # ---- programs and tests ----
 public-lib := $(if $(CONFIG_STATIC),libnpu.a,$(so))
 # $(call up,a/b/c) is ../..
-up = $(subst $(empty) ,/,$(patsubst %,..,$(filter-out $(lastword $(subst /, ,$1)),$(subst /, ,$1))))
-rpath = $(if $(filter %$(so),$2),-Wl$(comma)-rpath$(comma)'$$ORIGIN/$(call up,$1):$$ORIGIN/../lib')
+up = $(subst $(empty) ,/,$(patsubst %,..,$(subst /, ,$(patsubst %/,%,$(dir $1)))))
+rpath = $(if $(filter $(so),$2),-Wl$(comma)-rpath$(comma)'$$ORIGIN/$(call up,$1):$$ORIGIN/../lib')
 lib.public := $(public-lib)
 lib.internal := libnpu-internal.o
 
 $(foreach p,$(progs) $(tests-c) $(tests-so),$(eval $p: $(objs.$p) $(lib.$(kind.$p))))
+$(if $(CONFIG_STATIC),$(foreach p,$(progs),$(eval static.$p := -static)))
 $(progs) $(tests-c) $(tests-so): $(stamp)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(if $(filter $(objs.$@:%.o=$(srctree)/%.cpp),$(wildcard $(objs.$@:obj/%.o=$(srctree)/%.cpp)) \
-		),$(CXX),$(CC)) $(if $(filter $@,$(progs)),$(if $(CONFIG_STATIC),-static)) $(ldflags) \
-		$(LDFLAGS) -o $@ $(objs.$@) $(lib.$(kind.$@)) $(call rpath,$@,$(lib.$(kind.$@))) \
-		$(libs.$@) $(libs)
+	$(Q)$(if $(wildcard $(objs.$@:obj/%.o=$(srctree)/%.cpp)),$(CXX),$(CC)) $(static.$@) \
+		$(ldflags) $(LDFLAGS) -o $@ $(objs.$@) $(lib.$(kind.$@)) \
+		$(call rpath,$@,$(lib.$(kind.$@))) $(libs.$@) $(libs)
 
 $(modules): %.so: obj/%.o $(stamp)
 	$(call say,LD,$@)
@@ -210,8 +217,9 @@ $(harness): $(srctree)/scripts/fetch-kselftest.sh $(srctree)/scripts/kselftest.s
 $(filter obj/selftests/%,$(prog-objs)): | $(harness)
 
 # TESTS='hal/* drivers/simnpu/ring_test': globs below selftests/
-chosen := $(if $(TESTS),$(patsubst %,selftests/%,$(shell set -f; for t in $(tests-built:selftests/%=%); do \
-	for g in $(TESTS); do case $$t in ($$g|$$g.sh) echo $$t; break;; esac; done; done)),$(tests-built))
+match = $(shell set -f; for t in $(tests-built:selftests/%=%); do for g in $(TESTS); do \
+	case $$t in ($$g|$$g.sh) echo selftests/$$t; break;; esac; done; done)
+chosen := $(if $(TESTS),$(match),$(tests-built))
 quick := $(filter-out $(tests-full),$(chosen))
 # named in full, a long test runs in "make check" too
 ifneq ($(TESTS),)
@@ -247,15 +255,17 @@ retrain: all
 # ---- generated documentation ----
 docs: all
 	$(Q)$(srctree)/scripts/gen-options > options.rst
+	$(call say,GEN,Documentation/options.rst)
 	$(Q)cmp -s options.rst $(srctree)/Documentation/options.rst || \
-		{ cp options.rst $(srctree)/Documentation/options.rst && echo '  GEN     Documentation/options.rst'; }
+		cp options.rst $(srctree)/Documentation/options.rst
 
 # ---- installing ----
 headers := $(notdir $(wildcard $(srctree)/include/npu/*.h $(srctree)/include/npu/*.hpp))
 bins := $(filter tools/%,$(progs))
 to = $(DESTDIR)$1
 install: all $(so) libnpu.so
-	$(Q)install -d $(call to,$(LIBDIR))/pkgconfig $(call to,$(INCLUDEDIR))/npu $(if $(bins),$(call to,$(BINDIR)))
+	$(Q)install -d $(call to,$(LIBDIR))/pkgconfig $(call to,$(INCLUDEDIR))/npu \
+		$(if $(bins),$(call to,$(BINDIR)))
 	$(Q)install -m 755 $(so) $(call to,$(LIBDIR))
 	$(Q)ln -sf $(so) $(call to,$(LIBDIR))/libnpu.so
 	$(Q)install -m 644 libnpu.a $(call to,$(LIBDIR))

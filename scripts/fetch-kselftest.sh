@@ -41,7 +41,7 @@ obtain() {	# obtain: fill $tmp from the first place that has them
 		say "downloading Debian's linux-source-6.1 (140 MB, once)"
 		(cd "$tmp" && apt-get download -q linux-source-6.1 >log 2>&1) || {
 			cat "$tmp/log" >&2
-			say "cannot download linux-source-6.1; 'apt-get update' may help, or set" \
+			say "cannot download linux-source-6.1: try 'apt-get update', or set" \
 			    "KSELFTEST_DIR to tools/testing/selftests of a kernel tree"
 			return 1
 		}
@@ -49,7 +49,8 @@ obtain() {	# obtain: fill $tmp from the first place that has them
 		dpkg-deb --fsys-tarfile "$tmp"/linux-source-6.1_*.deb 2>/dev/null |
 			tar -xOf - ./usr/src/linux-source-6.1.tar.xz 2>/dev/null | extract
 	else
-		say "no apt-get here: set KSELFTEST_DIR to tools/testing/selftests of a 6.1 kernel tree"
+		say "no apt-get here: set KSELFTEST_DIR to tools/testing/selftests" \
+		    "of a Linux 6.1 tree"
 		return 1
 	fi
 }

@@ -41,7 +41,8 @@ known() {
 		"$srctree"/Kconfig "$srctree"/*/Kconfig "$srctree"/*/*/Kconfig \
 		include/generated/Kconfig.probe 2>/dev/null | sort -u >include/config/symbols
 	sed -n -e 's/^CONFIG_\([A-Za-z0-9_]*\)=.*/\1/p' \
-		-e 's/^# CONFIG_\([A-Za-z0-9_]*\) is not set.*/\1/p' "$1" | sort -u >include/config/used
+		-e 's/^# CONFIG_\([A-Za-z0-9_]*\) is not set.*/\1/p' "$1" |
+		sort -u >include/config/used
 	unknown=$(comm -13 include/config/symbols include/config/used)
 	[ -z "$unknown" ] || die "$1: unknown symbol:" $unknown
 }

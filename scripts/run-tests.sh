@@ -19,7 +19,8 @@ fi
 command -v prove >/dev/null || { echo "*** prove is not installed (Debian: perl)" >&2; exit 1; }
 
 # reports of the sanitizers must end the program, and say where
-export ASAN_OPTIONS="abort_on_error=0:detect_stack_use_after_return=1:strict_string_checks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+a=detect_stack_use_after_return=1:strict_string_checks=1
+export ASAN_OPTIONS="$a${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 export UBSAN_OPTIONS="print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
 # tests do not see the jobserver, the goals or the configuration of this make
