@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory, as hal's users see it. An allocation is its pointer: device pointers
+ * are unique across devices and host, so a pointer says where it is.
+ */
+#ifndef HAL_MEMORY_H
+#define HAL_MEMORY_H
+
+#include "hal/context.h"
+#include "hal/range.h"
+
+enum hal_memory_kind {
+	HAL_MEMORY_DEVICE = 1,
+	HAL_MEMORY_HOST = 2,		/* pinned, ours */
+	HAL_MEMORY_REGISTERED = 3,	/* pinned, the caller's */
+};
+
+/* Flags of an allocation. */
+#define HAL_MEM_HUGE_FIRST (1u << 0)
+#define HAL_MEM_HUGE_ONLY (1u << 1)
+
+/**
+ * struct hal_memory - an allocation; first member of the driver's
+ * @ref: references
+ * @range: its addresses, in hal's map
+ * @ctx: its context, of which it holds a reference
+ * @node: in the context's list
+ * @addr: first address
+ * @size: bytes that were asked for
+ * @real_size: bytes that it takes, a multiple of mem_align; what the driver is asked for
+ * @kind: enum hal_memory_kind
+ * @flags: HAL_MEM_*
+ */
+struct hal_memory {
+	struct kref ref;
+	struct hal_range range;
+	struct hal_context *ctx;
+	struct hal_list node;
+	void *addr;
+	size_t size;
+	size_t real_size;
+	enum hal_memory_kind kind;
+	uint32_t flags;
+};
+
+/**
+ * struct hal_pointer - what a pointer is
+ * @kind: enum hal_memory_kind, 0: memory that we know nothing of
+ * @dev: its device, no reference; NULL for unknown memory
+ * @base: start of the allocation
+ * @size: bytes of the allocation
+ */
+struct hal_pointer {
+	enum hal_memory_kind kind;
+	struct hal_device *dev;
+	void *base;
+	size_t size;
+};
+
+/*
+ * [C-MEM-5] Size 0 gives a NULL pointer and success; more than the device has -ENOMEM.
+ * Flags unknown -EINVAL.
+ */
+int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
+int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
+/*
+ * Frees what either of the two above gave. NULL is fine. [C-MEM-6] A pointer into the middle, of
+ * another kind, or already freed gives -EINVAL and changes nothing.
+ */
+int hal_mem_free(void *ptr);
+int hal_mem_host_free(void *ptr);
+/* [C-MEM-7] Ranges that overlap one that is registered give -EEXIST. */
+int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint32_t flags);
+int hal_mem_host_unregister(void *ptr);
+
+int hal_pointer_info(const void *ptr, struct hal_pointer *info);
+
+/**
+ * hal_copy_check() - check a copy and resolve its direction
+ * @c: the copy; kind is resolved, peer set. NPU_COPY_H2H stays when no side is device memory
+ * @dst_dev: out: device of dst, NULL: host; no reference
+ * @src_dev: out: the same of src
+ * @op: for the error record
+ *
+ * Return: 0 (width or height 0: nothing to do, kind is NPU_COPY_H2H), -EINVAL (NULL, pitch,
+ * overflow, a kind that the pointers contradict, a range that leaves its allocation).
+ */
+int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
+		   const char *op);
+/* Copy now; ordered with no stream. The context's device must be that of one side. */
+int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c);
+int hal_mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size);
+
+#endif /* HAL_MEMORY_H */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams, as hal's users see them.
+ *
+ * A stream is named by its handle. Submission looks it up, takes the submit
+ * lock of its slot, compares the generation again under it, and calls the
+ * driver; it takes no reference. A query reads the timeline. All that can block
+ * takes a reference.
+ *
+ * Every function answers a handle of 0 with -EINVAL, one that was never given
+ * out with -EBADF, one of a destroyed stream with -ESTALE, and a device that is
+ * lost with -ENODEV.
+ */
+#ifndef HAL_STREAM_H
+#define HAL_STREAM_H
+
+#include "hal/context.h"
+
+/**
+ * struct hal_stream - a stream; first member of the driver's
+ * @ref: references
+ * @ops: its driver's ops
+ * @ctx: its context, of which it holds a reference
+ * @handle: its handle
+ * @node: in the context's list
+ * @first_seq: sequence number of its first task
+ * @timeline: where the driver publishes progress, or NULL
+ * @priority: 0 (first) to info.priorities - 1
+ * @flags: NPU_STREAM_*
+ * @fail_mode: what it does after a failure
+ * @wait_mode: how threads wait for it, unless they say otherwise
+ * @kind: the runtime's own
+ * @err_lock: Protects: @errors, @error_count, @reported, @error_dropped
+ * @errors: failures taken from the driver
+ * @error_count: entries of @errors
+ * @reported: counts reports; a wait that began before a report learns of it, too
+ * @error_dropped: failures for which there was no room
+ */
+#define HAL_STREAM_ERRORS 16
+struct hal_stream {
+	struct kref ref;
+	const struct hal_stream_ops *ops;
+	struct hal_context *ctx;
+	uint64_t handle;
+	struct hal_list node;
+	uint64_t first_seq;
+	const uint64_t *timeline;
+	uint32_t priority;
+	uint32_t flags;
+	enum npu_fail_mode fail_mode;
+	_Atomic uint32_t wait_mode;
+	uint32_t kind;
+	pthread_mutex_t err_lock;
+	struct hal_stream_error {
+		struct hal_task_error e;
+		uint64_t reported_at;
+	} errors[HAL_STREAM_ERRORS];
+	uint32_t error_count;
+	_Atomic uint64_t reported;
+	uint64_t error_dropped;
+};
+
+/**
+ * struct hal_stream_attr - how to make a stream
+ * @priority: 0 (first) to info.priorities - 1
+ * @flags: NPU_STREAM_*
+ * @fail_mode: what it does after a failure
+ * @wait_mode: how threads wait for it
+ * @kind: the runtime's own
+ */
+struct hal_stream_attr {
+	uint32_t priority;
+	uint32_t flags;
+	enum npu_fail_mode fail_mode;
+	enum npu_wait_mode wait_mode;
+	uint32_t kind;
+};
+
+/* A point in a stream: all tasks up to seq. Plain data; outlives the stream. */
+struct hal_point {
+	uint64_t stream;
+	uint64_t seq;
+};
+
+/* Return: 0, -EINVAL (priority, flags, modes), -ENOSPC, -ENOMEM, -EOPNOTSUPP. */
+int hal_stream_create(struct hal_context *ctx, const struct hal_stream_attr *attr,
+		      uint64_t *stream);
+/*
+ * Drains, then destroys. [C-STREAM-9] The handle is stale at once, so nothing is submitted behind
+ * the drain. -ETIMEDOUT: it did not drain in time; the stream is as it was before, and the
+ * handle good again. -EDEADLK: inside a callback.
+ */
+int hal_stream_destroy(uint64_t stream, int64_t timeout_ms);
+
+/*
+ * Submission. place: code address that errors name. Full streams are waited for
+ * until the operation time-out (-ETIMEDOUT), or answer -EAGAIN with
+ * NPU_STREAM_NONBLOCK; [C-STREAM-10] a call that fails has submitted nothing.
+ */
+int hal_stream_launch(uint64_t stream, uint64_t kernel, uint32_t blocks, const void *args,
+		      size_t size, uint64_t place);
+int hal_stream_copy(uint64_t stream, const struct hal_copy *c, uint64_t place);
+int hal_stream_fill(uint64_t stream, void *dst, int byte, size_t size, uint64_t place);
+int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint32_t flags,
+			uint64_t place);
+/*
+ * Makes the stream wait for a point of another stream of the driver. One that has completed, or
+ * lies in the same stream, costs no task - unless it failed.
+ */
+int hal_stream_wait_point(uint64_t stream, const struct hal_point *p, uint64_t place);
+
+/* The point behind the last task submitted. Lock-free. */
+int hal_stream_point(uint64_t stream, struct hal_point *p, const char *op);
+
+/*
+ * 0: all submitted tasks have completed; -EINPROGRESS: not yet; or the errno of
+ * the first failure that nobody was told of, which stays untold. Lock-free
+ * where the driver has a timeline.
+ */
+int hal_stream_query(uint64_t stream);
+/* Waits for what was submitted before the call; flags: HAL_WAIT_*, mode 0: the stream's. */
+int hal_stream_sync(uint64_t stream, int64_t timeout_ms, uint32_t flags);
+/* Discards what is queued, stops what runs, forgets failures. Only with NPU_CAP_ABORT. */
+int hal_stream_abort(uint64_t stream);
+/* An eventfd becomes readable once the point has completed. */
+int hal_point_notify(const struct hal_point *p, int fd);
+
+/* The same for a point; of a destroyed stream: 0, for it was drained. */
+int hal_point_query(const struct hal_point *p);
+int hal_point_sync(const struct hal_point *p, int64_t timeout_ms, uint32_t flags);
+
+/* The stream of a handle with a reference, or NULL with the thread's record filled. */
+struct hal_stream *hal_stream_get(uint64_t stream, const char *op);
+void hal_stream_put(struct hal_stream *s);
+
+/* How long a full stream is waited for, milliseconds; -1 for ever. */
+void hal_set_op_timeout(int64_t timeout_ms);
+
+/*
+ * Marks the thread as inside a callback (drivers, around the function): blocking
+ * calls then give -EDEADLK.
+ */
+void hal_callback_enter(void);
+void hal_callback_leave(void);
+bool hal_in_callback(void);
+
+#endif /* HAL_STREAM_H */

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Devices: which there are, what they are, and which one a thread uses.
+ *
+ * A device is an ordinal, 0 to npu_device_count() - 1, counted after the visible
+ * list (option `visible_devices`); NPU_DEVICE_CURRENT means the thread's current
+ * one. Questions about devices initialise nothing, wake no device, and work
+ * before and after a fork.
+ *
+ * The current device belongs to the thread and is lazy: setting it creates
+ * nothing, the device is opened when something needs it. A thread that never
+ * set one uses the device that was first set in the process, else 0.
+ */
+#ifndef NPU_DEVICE_H
+#define NPU_DEVICE_H
+
+#include "npu/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * struct npu_device_info - what a device is
+ * @size: in: sizeof(struct npu_device_info); only so many bytes are written
+ * @caps: NPU_CAP_*
+ * @mem_total: bytes of device memory
+ * @mem_align: alignment of allocations, bytes
+ * @cores: cores that kernels run on
+ * @vector_cores: vector cores, 0 where they are not apart
+ * @max_streams: streams that may exist at a time
+ * @max_events: timed events that may exist at a time
+ * @max_contexts: contexts that may exist at a time
+ * @max_queued: tasks that a stream holds
+ * @priorities: stream priorities, 0 to priorities - 1
+ * @args_max: bytes of arguments of one launch
+ * @blocks_max: blocks of one launch
+ * @index: the driver's own number of the device
+ * @name: name of the part, as "Ascend910B1"
+ * @driver: name of the driver
+ * @bus_id: where it sits
+ */
+struct npu_device_info {
+	size_t size;
+	uint64_t caps;
+	uint64_t mem_total;
+	uint64_t mem_align;
+	uint32_t cores;
+	uint32_t vector_cores;
+	uint32_t max_streams;
+	uint32_t max_events;
+	uint32_t max_contexts;
+	uint32_t max_queued;
+	uint32_t priorities;
+	uint32_t args_max;
+	uint32_t blocks_max;
+	uint32_t index;
+	char name[NPU_NAME_LEN];
+	char driver[NPU_NAME_LEN];
+	char bus_id[NPU_NAME_LEN];
+};
+
+/**
+ * npu_device_count() - number of devices that this process may use
+ * @count: out: how many; 0 is no error
+ *
+ * Follows the visible list until the library is initialised, and is fixed from
+ * then on. Return: 0, -EINVAL (NULL, or a bad visible list).
+ */
+NPU_API int npu_device_count(int *count);
+
+/** npu_device_info() - what a device is. Return: 0, -EINVAL, -ENODEV */
+NPU_API int npu_device_info(int device, struct npu_device_info *info);
+
+/**
+ * npu_device_mem_info() - memory of a device
+ * @device: the device
+ * @free: out: bytes that can be allocated; may be NULL
+ * @total: out: bytes there are; may be NULL
+ *
+ * A device that is not open is asked without opening it for work.
+ * Return: 0, -ENODEV.
+ */
+NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total);
+
+/** npu_device_utilization() - per cent of core time that was busy of late, 0 to 100.
+ * Return: 0, -EINVAL, -ENODEV, -EOPNOTSUPP */
+NPU_API int npu_device_utilization(int device, uint32_t *percent);
+
+/** npu_device_can_access_peer() - whether copies between two devices can be direct;
+ * of a device and itself: 0. Return: 0, -EINVAL, -ENODEV */
+NPU_API int npu_device_can_access_peer(int device, int peer, int *can);
+
+/**
+ * npu_device_set() - make a device the thread's current one
+ * @device: the device; NPU_DEVICE_CURRENT: no change
+ *
+ * Its primary context becomes the thread's current one. Creates nothing.
+ * Return: 0, -ENODEV (no such device), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_device_set(int device);
+
+/**
+ * npu_device_get() - the thread's current device
+ * @device: out: ordinal; initialises nothing
+ *
+ * Return: 0, -EINVAL, -ENODEV (there is none at all).
+ */
+NPU_API int npu_device_get(int *device);
+
+/**
+ * npu_device_exchange() - set a device and learn the one before
+ * @device: as in npu_device_set()
+ * @old: out: the one before; NPU_DEVICE_CURRENT: the thread had set none. Passing it to
+ *	npu_device_restore() brings back exactly that
+ */
+NPU_API int npu_device_exchange(int device, int *old);
+
+/** npu_device_restore() - bring back what npu_device_exchange() found, "none set" included */
+NPU_API int npu_device_restore(int old);
+
+/** npu_device_is_active() - whether a device is open in this process. Return: 0, -EINVAL,
+ * -ENODEV */
+NPU_API int npu_device_is_active(int device, int *active);
+
+/**
+ * npu_device_used() - the devices that are open in this process
+ * @list: out: their ordinals, ascending; may be NULL when room is 0
+ * @room: entries of @list
+ * @count: out: how many there are; may be more than @room
+ */
+NPU_API int npu_device_used(int *list, size_t room, size_t *count);
+
+/**
+ * npu_device_sync() - wait until a device has done all that was submitted before
+ * @device: the device; one that is not open has nothing to do: 0
+ * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
+ *
+ * Waits for the streams of all its contexts. Reports the first failure that was not reported,
+ * after all have been waited for.
+ * Return: 0, -ENODEV, -ETIMEDOUT, -EDEADLK, or the failure of a task.
+ */
+NPU_API int npu_device_sync(int device, int64_t timeout_ms);
+
+/** npu_device_sync_all() - the same for all devices that are open; the time-out is for the whole */
+NPU_API int npu_device_sync_all(int64_t timeout_ms);
+
+/**
+ * npu_device_reset() - close a device
+ * @device: the device; one that is not open: 0
+ * @timeout_ms: how long to wait for queued work
+ *
+ * All its contexts, streams, events, modules and memory go, in all threads; their handles
+ * and pointers are stale. The next use opens it again.
+ * Return: 0, -ENODEV, -ETIMEDOUT (nothing was closed), -EDEADLK.
+ */
+NPU_API int npu_device_reset(int device, int64_t timeout_ms);
+
+/** npu_device_time() - the device's clock, ns, as in timestamps of events; opens the device.
+ * Return: 0, -EINVAL, -ENODEV, -EOPNOTSUPP */
+NPU_API int npu_device_time(int device, uint64_t *ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_DEVICE_H */

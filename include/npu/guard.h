@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guards: change the thread's device or streams for a while, and put back
+ * exactly what was there.
+ *
+ * As begin and end:
+ *
+ *	struct npu_guard g;
+ *
+ *	err = npu_guard_device(&g, 1);
+ *	...
+ *	npu_guard_end(&g);
+ *
+ * or for the rest of a block, with gcc and clang:
+ *
+ *	NPU_SCOPED_DEVICE(1);
+ *
+ * In C++ npu/npu.hpp has classes. A guard belongs to the thread that began it
+ * and nests; ending brings back what was found, "nothing set" included, on
+ * every path, and opens no device. Of a begin that failed the end does nothing.
+ */
+#ifndef NPU_GUARD_H
+#define NPU_GUARD_H
+
+#include "npu/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** struct npu_guard - what a guard found; private */
+struct npu_guard {
+	uint64_t magic;
+	uint64_t thread;
+	npu_context context;
+	npu_stream stream;
+	int device;
+	int stream_device;
+	uint32_t what;
+	uint32_t pad;
+};
+
+/** npu_guard_device() - set the current device. Return: as npu_device_set() */
+NPU_API int npu_guard_device(struct npu_guard *guard, int device);
+/** npu_guard_stream() - set the current stream and its device. Return: as
+ * npu_stream_set_current(); -EINVAL for 0 */
+NPU_API int npu_guard_stream(struct npu_guard *guard, npu_stream stream);
+/**
+ * npu_guard_secondary() - as npu_guard_stream() with the secondary stream of the current device;
+ * its end makes the stream that was current before wait for it
+ */
+NPU_API int npu_guard_secondary(struct npu_guard *guard);
+/** npu_guard_end() - put back what was found; ended twice or never begun: -EINVAL, other
+ * thread: -EPERM */
+NPU_API int npu_guard_end(struct npu_guard *guard);
+
+/** npu_guard_cleanup() - for the macros: npu_guard_end() without a result */
+static inline void npu_guard_cleanup(struct npu_guard *guard)
+{
+	if (guard->what)
+		(void)npu_guard_end(guard);
+}
+
+#if defined(__GNUC__) && !defined(__cplusplus)
+#define NPU_GUARD_CAT2(a, b) a##b
+#define NPU_GUARD_CAT(a, b) NPU_GUARD_CAT2(a, b)
+/** NPU_SCOPED_DEVICE() - set the device to the end of the block; if that fails, nothing changes */
+#define NPU_SCOPED_DEVICE(dev)								\
+	struct npu_guard NPU_GUARD_CAT(npu_guard_, __LINE__)				\
+		__attribute__((cleanup(npu_guard_cleanup), unused)) = { 0 };		\
+	(void)npu_guard_device(&NPU_GUARD_CAT(npu_guard_, __LINE__), (dev))
+/** NPU_SCOPED_STREAM() - set the stream to the end of the block; if that fails, nothing changes */
+#define NPU_SCOPED_STREAM(s)								\
+	struct npu_guard NPU_GUARD_CAT(npu_guard_, __LINE__)				\
+		__attribute__((cleanup(npu_guard_cleanup), unused)) = { 0 };		\
+	(void)npu_guard_stream(&NPU_GUARD_CAT(npu_guard_, __LINE__), (s))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_GUARD_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libnpu: all of its interface. Kernels for the simulator need
+ * npu/simnpu_kernel.h, C++ programs may want npu/npu.hpp.
+ */
+#ifndef NPU_NPU_H
+#define NPU_NPU_H
+
+#include "npu/context.h"
+#include "npu/device.h"
+#include "npu/error.h"
+#include "npu/event.h"
+#include "npu/guard.h"
+#include "npu/init.h"
+#include "npu/kernel.h"
+#include "npu/memory.h"
+#include "npu/option.h"
+#include "npu/stream.h"
+#include "npu/types.h"
+
+#endif /* NPU_NPU_H */

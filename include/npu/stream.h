@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams: ordered queues of tasks.
+ *
+ * Tasks of one stream run one after another in the order of submission; tasks
+ * of different streams run in any order and at the same time, unless an event
+ * orders them. Any thread may submit to any stream. Submission does not block,
+ * except when NPU_STREAM_MAX_QUEUED tasks are queued.
+ *
+ * Wherever a stream is an argument, 0 means the default stream of the thread's
+ * current context, unless npu_stream_set_current() has put another one there.
+ * The default stream is a stream like others: it waits for none, and none for it.
+ *
+ * What every function that takes a stream answers: -EBADF, -ESTALE, -ENODEV
+ * (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+#ifndef NPU_STREAM_H
+#define NPU_STREAM_H
+
+#include "npu/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * struct npu_stream_attr - how to make a stream
+ * @size: sizeof(struct npu_stream_attr)
+ * @flags: NPU_STREAM_*
+ * @device: the device, or NPU_DEVICE_CURRENT: then the current context
+ * @priority: NPU_PRIORITY_HIGHEST (0) to NPU_PRIORITY_LOWEST (7). A device with fewer
+ *	priorities maps them in order
+ * @fail_mode: enum npu_fail_mode
+ * @wait_mode: enum npu_wait_mode
+ */
+struct npu_stream_attr {
+	size_t size;
+	uint32_t flags;
+	int device;
+	int priority;
+	int fail_mode;
+	int wait_mode;
+	int pad;
+};
+
+/** NPU_STREAM_ATTR_INIT - what npu_stream_create() takes for a NULL attr */
+#define NPU_STREAM_ATTR_INIT \
+	{ sizeof(struct npu_stream_attr), 0, NPU_DEVICE_CURRENT, NPU_PRIORITY_DEFAULT, \
+	  NPU_FAIL_CONTINUE, NPU_WAIT_AUTO, 0 }
+
+/**
+ * npu_stream_create() - make a stream
+ * @attr: how; NULL: NPU_STREAM_ATTR_INIT
+ * @stream: out: the stream
+ *
+ * Return: 0, -EINVAL, -ENODEV, -ENOSPC (the device has no more streams), -ENOMEM, -EOPNOTSUPP.
+ */
+NPU_API int npu_stream_create(const struct npu_stream_attr *attr, npu_stream *stream);
+
+/**
+ * npu_stream_destroy() - wait for a stream's tasks and end it
+ * @stream: the stream; one that belongs to a pool, leased ones included, or a default
+ *	stream: -EBUSY
+ * @timeout_ms: how long to wait
+ *
+ * The handle is stale at once. Events recorded in it stay good.
+ * Return: 0, -EINVAL (0), -EBUSY, -ETIMEDOUT (it is as it was), -EDEADLK.
+ */
+NPU_API int npu_stream_destroy(npu_stream stream, int64_t timeout_ms);
+
+/**
+ * npu_stream_query() - whether all submitted tasks are done
+ * @stream: the stream
+ *
+ * Return: 0, -EINPROGRESS, or the failure of a task that was not reported; it stays so.
+ */
+NPU_API int npu_stream_query(npu_stream stream);
+
+/**
+ * npu_stream_sync() - wait until all tasks submitted before are done
+ * @stream: the stream
+ * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
+ *
+ * Return: 0, -ETIMEDOUT, -EDEADLK, or the failure of a task, once: npu_last_error() says which.
+ */
+NPU_API int npu_stream_sync(npu_stream stream, int64_t timeout_ms);
+
+/** npu_stream_set_wait_mode() - how threads wait for the stream. Return: 0, -EINVAL */
+NPU_API int npu_stream_set_wait_mode(npu_stream stream, enum npu_wait_mode mode);
+
+/** npu_stream_wait_event() - later tasks of the stream wait for what the event records now.
+ * Any device's. Return: 0, -EAGAIN, -ETIMEDOUT, -ENOMEM */
+NPU_API int npu_stream_wait_event(npu_stream stream, npu_event event);
+
+/** npu_stream_wait_stream() - later tasks of the stream wait for all that is in the other now */
+NPU_API int npu_stream_wait_stream(npu_stream stream, npu_stream other);
+
+/**
+ * npu_stream_callback() - have a host function called when the stream gets there
+ * @stream: the stream
+ * @fn: the function
+ * @arg: for it
+ * @flags: 0 or NPU_CALLBACK_NOBLOCK
+ *
+ * It runs on a thread of the library, one per device, one at a time. The stream goes
+ * on when it has returned. Inside, calls that block give -EDEADLK.
+ * Return: 0, -EINVAL, -EAGAIN, -ETIMEDOUT, -EOPNOTSUPP.
+ */
+NPU_API int npu_stream_callback(npu_stream stream, void (*fn)(void *arg), void *arg,
+				uint32_t flags);
+
+/**
+ * npu_stream_fd() - a descriptor that becomes readable once all tasks submitted before are done
+ * @stream: the stream
+ * @fd: out: an eventfd, close-on-exec and non-blocking; the caller closes it
+ *
+ * Return: 0, -EINVAL, -EMFILE, -ENFILE, -EOPNOTSUPP.
+ */
+NPU_API int npu_stream_fd(npu_stream stream, int *fd);
+
+/** npu_stream_default() - the default stream of a device, which is opened. Return: 0, -EINVAL,
+ * -ENODEV, -ENOSPC, -ENOMEM */
+NPU_API int npu_stream_default(int device, npu_stream *stream);
+/** npu_stream_secondary() - a second stream that every device has, for work beside the default
+ * one, as copies */
+NPU_API int npu_stream_secondary(int device, npu_stream *stream);
+
+/**
+ * npu_stream_pool_get() - a stream from the pool, shared
+ * @device: the device
+ * @priority: as in struct npu_stream_attr
+ * @stream: out: one of the pool's `stream_pool_size` streams of this priority, in turn
+ *
+ * They are made when first handed out and are never given back.
+ * Return: as npu_stream_create().
+ */
+NPU_API int npu_stream_pool_get(int device, int priority, npu_stream *stream);
+
+/**
+ * npu_stream_lease() - a stream from the pool for this caller alone
+ * @device: the device
+ * @priority: as in struct npu_stream_attr
+ * @stream: out: an idle stream; the pool grows by one when there is none, up to
+ *	`stream_lease_max`
+ *
+ * Return: as npu_stream_create(); -ENOSPC: all that may exist are leased.
+ */
+NPU_API int npu_stream_lease(int device, int priority, npu_stream *stream);
+
+/**
+ * npu_stream_release() - give a leased stream back
+ * @stream: the stream; its handle is stale afterwards
+ *
+ * Does not wait. It is handed out again when it is idle, and thrown away if a task of
+ * it failed. Return: 0, -EINVAL (not leased), -EBADF, -ESTALE.
+ */
+NPU_API int npu_stream_release(npu_stream stream);
+
+/**
+ * npu_stream_import() - use a stream of the vendor's runtime that somebody else made
+ * @device: its device
+ * @native: the driver's pointer
+ * @stream: out: a handle; the same pointer gives the same one
+ *
+ * Return: 0, -EINVAL, -ENODEV, -EOPNOTSUPP (the driver has no native streams).
+ */
+NPU_API int npu_stream_import(int device, void *native, npu_stream *stream);
+
+/** npu_stream_current() - the stream that 0 means on a device, for this thread. Opens the device
+ * when that is its default stream */
+NPU_API int npu_stream_current(int device, npu_stream *stream);
+/**
+ * npu_stream_set_current() - what 0 means on the stream's device, for this thread
+ * @stream: the stream; 0: the default stream of the current device again
+ *
+ * The stream's device becomes the thread's current device.
+ */
+NPU_API int npu_stream_set_current(npu_stream stream);
+
+/** enum npu_stream_kind - where a stream comes from */
+enum npu_stream_kind {
+	NPU_STREAM_KIND_OWN = 0,	/* npu_stream_create() */
+	NPU_STREAM_KIND_DEFAULT = 1,
+	NPU_STREAM_KIND_SECONDARY = 2,
+	NPU_STREAM_KIND_POOL = 3,
+	NPU_STREAM_KIND_LEASED = 4,
+	NPU_STREAM_KIND_EXTERNAL = 5,
+};
+
+/**
+ * struct npu_stream_info - what a stream is
+ * @size: in: sizeof(struct npu_stream_info); only so many bytes are written
+ * @context: its context
+ * @submitted: tasks submitted since it was made
+ * @completed: tasks completed
+ * @device: its device
+ * @priority: as it was made with
+ * @flags: NPU_STREAM_*
+ * @kind: enum npu_stream_kind
+ * @fail_mode: enum npu_fail_mode
+ * @wait_mode: enum npu_wait_mode
+ */
+struct npu_stream_info {
+	size_t size;
+	npu_context context;
+	uint64_t submitted;
+	uint64_t completed;
+	int device;
+	int priority;
+	uint32_t flags;
+	int kind;
+	int fail_mode;
+	int wait_mode;
+};
+
+/** npu_stream_info() - what a stream is. Return: 0, -EINVAL */
+NPU_API int npu_stream_info(npu_stream stream, struct npu_stream_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_STREAM_H */

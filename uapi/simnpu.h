@@ -1,0 +1,804 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The simulated NPU as user mode sees it: device nodes, ioctls, shared rings.
+ *
+ * A device is a node, /dev/simnpu0, /dev/simnpu1 and so on. A program opens it,
+ * makes a context, and in the context memory, queues and modules. Work goes
+ * into rings that both sides share, without a system call; the ioctls manage
+ * objects, wake a sleeping device and wait for it.
+ *
+ * Rules of the interface
+ *
+ * - All fields are little-endian, fixed in width and naturally aligned; the
+ *   layout is the same for 32-bit and 64-bit programs. Padding must be zero.
+ * - Unknown flags, non-zero padding and sizes that do not fit give EINVAL and
+ *   change nothing. A handle that is not one of the open file's gives ENOENT.
+ *   An address that can't be read or written gives EFAULT.
+ * - The interface only grows. A number is never used again. A structure grows
+ *   at its end: its size is part of the ioctl number, a shorter one is taken as
+ *   if filled up with zeros, and what a longer one says behind the device's own
+ *   must be zero.
+ * - Every ioctl can be repeated after EINTR or EAGAIN.
+ * - Times are nanoseconds. Deadlines are absolute, on CLOCK_MONOTONIC.
+ *
+ * A draft until the Ascend driver has landed: until then SIMNPU_ABI_MAJOR may
+ * change.
+ */
+#ifndef UAPI_SIMNPU_H
+#define UAPI_SIMNPU_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define SIMNPU_ABI_MAJOR 0
+#define SIMNPU_ABI_MINOR 1
+
+/* The nodes are SIMNPU_NODE_PREFIX followed by the device's number in decimal. */
+#define SIMNPU_NODE_PREFIX "/dev/simnpu"
+#define SIMNPU_MAX_DEVICES 64
+#define SIMNPU_NAME_LEN 32
+
+/* ---- queries ---------------------------------------------------------- */
+
+/**
+ * struct simnpu_version - SIMNPU_IOCTL_VERSION
+ * @major: out: SIMNPU_ABI_MAJOR of the device; another one is another interface
+ * @minor: out: SIMNPU_ABI_MINOR; a larger one only added to it
+ */
+struct simnpu_version {
+	__u32 major;
+	__u32 minor;
+};
+
+/* simnpu_info.caps */
+#define SIMNPU_CAP_PRIORITY	(1ull << 0)	/* queues have priorities */
+#define SIMNPU_CAP_MODULE_FILE	(1ull << 1)	/* MODULE_LOAD with SIMNPU_MODULE_PATH */
+#define SIMNPU_CAP_MODULE_DATA	(1ull << 2)	/* MODULE_LOAD with SIMNPU_MODULE_IMAGE */
+#define SIMNPU_CAP_STRICT	(1ull << 3)	/* device addresses can't be read by the host */
+#define SIMNPU_CAP_EXPORT	(1ull << 4)	/* MEM_EXPORT, QUEUE_EXPORT and their counterparts */
+#define SIMNPU_CAP_VMM		(1ull << 5)	/* VM_* */
+#define SIMNPU_CAP_MANAGED	(1ull << 6)	/* SIMNPU_MEM_MANAGED */
+#define SIMNPU_CAP_WINDOW	(1ull << 7)	/* MEM_WINDOW */
+#define SIMNPU_CAP_FAULT	(1ull << 8)	/* faults can be provoked */
+#define SIMNPU_CAP_VIRTUAL_TIME	(1ull << 9)	/* the clock is a modelled one */
+#define SIMNPU_CAP_BF16		(1ull << 10)	/* the part computes in bf16 */
+#define SIMNPU_CAP_INF_NAN	(1ull << 11)	/* the part keeps INF and NAN */
+#define SIMNPU_CAP_PEER		(1ull << 12)	/* copies to and from other devices */
+#define SIMNPU_CAP_ABORT	(1ull << 13)	/* QUEUE_ABORT, DEVICE_STOP, DEVICE_RESTART */
+
+/* simnpu_info.state */
+#define SIMNPU_STATE_OK		0
+#define SIMNPU_STATE_FAULTED	1	/* tasks fail; DEVICE_RESTART mends it */
+#define SIMNPU_STATE_STOPPED	2	/* between DEVICE_STOP and DEVICE_RESTART */
+#define SIMNPU_STATE_LOST	3	/* for good */
+
+/**
+ * struct simnpu_info - SIMNPU_IOCTL_INFO: what the device is and has
+ * @caps: out: SIMNPU_CAP_*
+ * @mem_total: out: bytes of device memory
+ * @mem_free: out: bytes that can still be allocated
+ * @va_start: out: lowest device address
+ * @va_size: out: bytes of device addresses
+ * @mem_align: out: alignment of every allocation, a power of two
+ * @cores: out: AI cores
+ * @dma_channels: out: channels of each DMA engine
+ * @max_queues: out: queues that may exist at a time, all openers together
+ * @max_events: out: timed events that may exist at a time
+ * @max_contexts: out: contexts of one open file
+ * @max_queued: out: tasks that one queue may hold
+ * @priorities: out: queue priorities, 0 (first) to priorities - 1
+ * @args_max: out: bytes of arguments of one launch
+ * @queues: out: queues that exist
+ * @events: out: timed events that exist
+ * @state: out: SIMNPU_STATE_*
+ * @generation: out: grows with each restart
+ * @utilization: out: per cent of core time that was busy of late, 0 to 100
+ * @look_again_ns: out: longest time after which an active device looks at its rings
+ * @kernel_abi: out: NPU_SIMNPU_KERNEL_ABI
+ * @pad: out: zero
+ * @part: out: name of the part, zero-terminated
+ */
+struct simnpu_info {
+	__u64 caps;
+	__u64 mem_total;
+	__u64 mem_free;
+	__u64 va_start;
+	__u64 va_size;
+	__u64 mem_align;
+	__u32 cores;
+	__u32 dma_channels;
+	__u32 max_queues;
+	__u32 max_events;
+	__u32 max_contexts;
+	__u32 max_queued;
+	__u32 priorities;
+	__u32 args_max;
+	__u32 queues;
+	__u32 events;
+	__u32 state;
+	__u32 generation;
+	__u32 utilization;
+	__u32 look_again_ns;
+	__u32 kernel_abi;
+	__u32 pad;
+	char part[SIMNPU_NAME_LEN];
+};
+
+/**
+ * struct simnpu_time - SIMNPU_IOCTL_TIME: the device's clock
+ * @device_ns: out: the device's time, as in timestamps
+ * @host_ns: out: CLOCK_MONOTONIC at the same moment
+ */
+struct simnpu_time {
+	__u64 device_ns;
+	__u64 host_ns;
+};
+
+/* ---- contexts --------------------------------------------------------- */
+
+/**
+ * struct simnpu_context - SIMNPU_IOCTL_CONTEXT_CREATE
+ * @flags: in: zero
+ * @context: out: handle, never 0
+ * @arena_size: out: bytes of the context's arena
+ *
+ * The arena is shared memory in which the headers, rings and timestamps of the
+ * context lie; mmap() all of it at SIMNPU_MMAP_ARENA(context). The bytes that
+ * the device has handed out stay readable until the process ends, whatever is
+ * closed or unmapped: timelines are read without a lock.
+ */
+struct simnpu_context {
+	__u32 flags;
+	__u32 context;
+	__u64 arena_size;
+};
+
+/**
+ * struct simnpu_handle - for ioctls that take nothing but a handle
+ * @handle: in: what to destroy, release or stop
+ * @pad: in: zero
+ */
+struct simnpu_handle {
+	__u32 handle;
+	__u32 pad;
+};
+
+/* ---- memory ----------------------------------------------------------- */
+
+#define SIMNPU_MEM_HOST		(1u << 0)	/* pinned host memory, to be mapped */
+#define SIMNPU_MEM_MANAGED	(1u << 1)	/* one address for both sides */
+#define SIMNPU_MEM_HUGE		(1u << 2)	/* huge pages or -ENOMEM */
+#define SIMNPU_MEM_HUGE_FIRST	(1u << 3)	/* huge pages where there are some */
+#define SIMNPU_MEM_FLAGS	0xfu
+
+/* simnpu_mem.result */
+#define SIMNPU_MEM_UNLOCKED	(1u << 0)	/* host memory that could not be locked */
+
+/**
+ * struct simnpu_mem - SIMNPU_IOCTL_MEM_CREATE
+ * @size: in: bytes, at least 1
+ * @align: in: alignment of the address, a power of two, or 0 for the device's
+ * @context: in: the context that it lives in
+ * @flags: in: SIMNPU_MEM_*
+ * @addr: out: device address; for host memory 0: its address is where it is mapped
+ * @map: out: offset for mmap(), for host memory
+ * @handle: out: handle
+ * @result: out: SIMNPU_MEM_UNLOCKED or 0
+ *
+ * Pages and limits are charged when the ioctl returns. ENOMEM: the device's
+ * limit, the host's budget, or the host itself has no more.
+ */
+struct simnpu_mem {
+	__u64 size;
+	__u64 align;
+	__u32 context;
+	__u32 flags;
+	__u64 addr;
+	__u64 map;
+	__u32 handle;
+	__u32 result;
+};
+
+/**
+ * struct simnpu_mem_free - SIMNPU_IOCTL_MEM_DESTROY
+ * @handle: in: from MEM_CREATE, MEM_REGISTER or MEM_IMPORT
+ * @flags: in: zero
+ *
+ * Tasks that still use the memory fail with EFAULT. A mapping of host memory
+ * goes away with it.
+ */
+struct simnpu_mem_free {
+	__u32 handle;
+	__u32 flags;
+};
+
+/**
+ * struct simnpu_register - SIMNPU_IOCTL_MEM_REGISTER: pin memory of the caller
+ * @addr: in: host address, page-aligned
+ * @size: in: bytes, whole pages
+ * @context: in: the context that it is for
+ * @flags: in: zero
+ * @handle: out: handle; MEM_DESTROY unpins it
+ * @result: out: SIMNPU_MEM_UNLOCKED or 0
+ */
+struct simnpu_register {
+	__u64 addr;
+	__u64 size;
+	__u32 context;
+	__u32 flags;
+	__u32 handle;
+	__u32 result;
+};
+
+/**
+ * struct simnpu_window - SIMNPU_IOCTL_MEM_WINDOW: open device memory for file I/O
+ * @addr: in: device address
+ * @size: in: bytes, within one allocation
+ * @flags: in: 1 to open, 0 to close
+ * @pad: in: zero
+ * @host: out: host address of the bytes while the window is open
+ */
+struct simnpu_window {
+	__u64 addr;
+	__u64 size;
+	__u32 flags;
+	__u32 pad;
+	__u64 host;
+};
+
+/**
+ * struct simnpu_export - SIMNPU_IOCTL_MEM_EXPORT, SIMNPU_IOCTL_QUEUE_EXPORT
+ * @handle: in: memory or queue
+ * @flags: in: zero
+ * @fd: out: descriptor that stands for it, close-on-exec
+ * @pad: out: zero
+ * @size: out: bytes of memory, else 0
+ */
+struct simnpu_export {
+	__u32 handle;
+	__u32 flags;
+	__s32 fd;
+	__u32 pad;
+	__u64 size;
+};
+
+/**
+ * struct simnpu_import - SIMNPU_IOCTL_MEM_IMPORT, SIMNPU_IOCTL_QUEUE_IMPORT
+ * @fd: in: from MEM_EXPORT or QUEUE_EXPORT, of any device and process
+ * @context: in: the context to import it to
+ * @flags: in: zero
+ * @handle: out: handle; MEM_DESTROY or QUEUE_DESTROY gives it back
+ * @addr: out: device address of memory, else 0
+ * @size: out: bytes of memory, else 0
+ */
+struct simnpu_import {
+	__s32 fd;
+	__u32 context;
+	__u32 flags;
+	__u32 handle;
+	__u64 addr;
+	__u64 size;
+};
+
+/**
+ * struct simnpu_vm - SIMNPU_IOCTL_VM_RESERVE, _VM_RELEASE, _VM_MAP, _VM_UNMAP, _VM_PROTECT
+ * @addr: in: device address (RESERVE: wanted, or 0); out of RESERVE: the address
+ * @size: in: bytes, a multiple of the allocation granularity
+ * @offset: in: MAP: offset in the memory object
+ * @context: in: the context
+ * @handle: in: MAP: memory object, else 0
+ * @flags: in: MAP, PROTECT: 1 readable, 2 writable, else 0
+ * @pad: in: zero
+ */
+struct simnpu_vm {
+	__u64 addr;
+	__u64 size;
+	__u64 offset;
+	__u32 context;
+	__u32 handle;
+	__u32 flags;
+	__u32 pad;
+};
+
+#define SIMNPU_COPY_TO_DEVICE	1u
+#define SIMNPU_COPY_TO_HOST	2u
+#define SIMNPU_COPY_ON_DEVICE	3u
+#define SIMNPU_COPY_PEER	4u	/* both are device addresses, of different devices */
+
+/**
+ * struct simnpu_copy - SIMNPU_IOCTL_COPY: a copy or fill that is ordered with no queue
+ * @dst: in: address to write
+ * @src: in: address to read; fill: the byte, 0 to 255
+ * @dst_pitch: in: bytes from row to row of dst; at least @width
+ * @src_pitch: in: bytes from row to row of src; at least @width; fill: 0
+ * @width: in: bytes of a row, at least 1
+ * @height: in: rows, at least 1
+ * @context: in: the context whose memory it is
+ * @kind: in: SIMNPU_COPY_*; for fills 0
+ *
+ * Done when it returns. Host addresses are the caller's.
+ */
+struct simnpu_copy {
+	__u64 dst;
+	__u64 src;
+	__u64 dst_pitch;
+	__u64 src_pitch;
+	__u64 width;
+	__u64 height;
+	__u32 context;
+	__u32 kind;
+};
+
+/* ---- queues ----------------------------------------------------------- */
+
+#define SIMNPU_QUEUE_FAIL_STOP	(1u << 0)	/* after a failure nothing runs until QUEUE_ABORT */
+
+/**
+ * struct simnpu_queue - SIMNPU_IOCTL_QUEUE_CREATE
+ * @context: in: the context
+ * @flags: in: SIMNPU_QUEUE_*
+ * @priority: in: 0 (first) to priorities - 1
+ * @slots: in: slots of the first ring segment, a power of two from 16 to SIMNPU_SEGMENT_MAX
+ * @first_seq: in: sequence number of the first task, at least 1; the timeline
+ *	starts at one less
+ * @handle: out: handle
+ * @pad: in: zero
+ * @header: out: offset of struct simnpu_queue_header in the context's arena
+ * @ring: out: offset of the first segment
+ *
+ * ENOSPC: no more queues on the device. ENOMEM: no memory for it.
+ */
+struct simnpu_queue {
+	__u32 context;
+	__u32 flags;
+	__u32 priority;
+	__u32 slots;
+	__u64 first_seq;
+	__u32 handle;
+	__u32 pad;
+	__u64 header;
+	__u64 ring;
+};
+
+/**
+ * struct simnpu_grow - SIMNPU_IOCTL_QUEUE_GROW: another ring segment
+ * @queue: in: the queue
+ * @slots: in: slots, a power of two from 16 to SIMNPU_SEGMENT_MAX
+ * @ring: out: offset of the segment in the arena, its pages present
+ *
+ * The device gives a segment back when it has followed the link out of it to
+ * another one.
+ */
+struct simnpu_grow {
+	__u32 queue;
+	__u32 slots;
+	__u64 ring;
+};
+
+/**
+ * struct simnpu_kick - SIMNPU_IOCTL_KICK: the doorbell
+ * @queue: in: the queue
+ * @flags: in: zero
+ *
+ * To be rung after publishing a task when simnpu_queue_header.doorbell is not 0.
+ */
+struct simnpu_kick {
+	__u32 queue;
+	__u32 flags;
+};
+
+#define SIMNPU_WAIT_SPIN	1u	/* how to pass the time; 0: the device's choice */
+#define SIMNPU_WAIT_YIELD	2u
+#define SIMNPU_WAIT_BLOCK	3u
+#define SIMNPU_WAIT_MODE	0x3u
+#define SIMNPU_WAIT_NO_BORROW	(1u << 2)	/* don't run tasks on the waiting thread */
+#define SIMNPU_WAIT_BORROW_ALL	(1u << 3)	/* run kernels of loaded modules there, too */
+
+#define SIMNPU_DEADLINE_NONE (~0ull)
+
+/**
+ * struct simnpu_wait - SIMNPU_IOCTL_WAIT: until the queue has completed a task
+ * @seq: in: sequence number
+ * @deadline_ns: in: absolute, CLOCK_MONOTONIC; SIMNPU_DEADLINE_NONE: none
+ * @queue: in: the queue
+ * @flags: in: SIMNPU_WAIT_*
+ *
+ * The thread may be put to running tasks that it waits for. ETIME: the deadline
+ * passed; EINTR does not occur. That a task failed is no failure of the wait.
+ */
+struct simnpu_wait {
+	__u64 seq;
+	__u64 deadline_ns;
+	__u32 queue;
+	__u32 flags;
+};
+
+/**
+ * struct simnpu_notify - SIMNPU_IOCTL_NOTIFY: a descriptor to be told
+ * @seq: in: sequence number
+ * @queue: in: the queue
+ * @fd: in: an eventfd; 1 is written to it once @seq has completed
+ *
+ * The device keeps a duplicate until then. Notifications that are pending when
+ * the queue is destroyed are sent.
+ */
+struct simnpu_notify {
+	__u64 seq;
+	__u32 queue;
+	__s32 fd;
+};
+
+/**
+ * struct simnpu_task_error - one failed task
+ * @seq: its sequence number
+ * @origin_seq: the task that failed first, where this one only depended on it
+ * @cookie: simnpu_desc.cookie of the task that failed first
+ * @time_ns: when, on the device's clock
+ * @addr: the address that was refused, or 0
+ * @origin_queue: queue of the task that failed first, as the reader would name it, or 0
+ * @code: a positive errno
+ * @op: SIMNPU_OP_* of the task that failed first
+ * @tag: simnpu_desc.tag of the task that failed first
+ */
+struct simnpu_task_error {
+	__u64 seq;
+	__u64 origin_seq;
+	__u64 cookie;
+	__u64 time_ns;
+	__u64 addr;
+	__u32 origin_queue;
+	__u32 code;
+	__u32 op;
+	__u32 tag;
+};
+
+#define SIMNPU_ERRORS_MAX 16
+
+/**
+ * struct simnpu_errors - SIMNPU_IOCTL_QUEUE_ERRORS: take the queue's failures
+ * @list: in: address of an array of struct simnpu_task_error
+ * @queue: in: the queue
+ * @room: in: entries of the array
+ * @count: out: entries written, oldest first; they are forgotten by the queue
+ * @dropped: out: failures since the last call for which there was no room in the device
+ *
+ * Clears SIMNPU_TIMELINE_ERROR when none is left.
+ */
+struct simnpu_errors {
+	__u64 list;
+	__u32 queue;
+	__u32 room;
+	__u32 count;
+	__u32 dropped;
+};
+
+/* ---- timed events ------------------------------------------------------ */
+
+/**
+ * struct simnpu_event - SIMNPU_IOCTL_EVENT_CREATE: room for a timestamp
+ * @context: in: the context
+ * @flags: in: zero
+ * @handle: out: handle, for EVENT_DESTROY
+ * @pad: in: zero
+ * @stamp: out: offset in the arena of a __u64 that SIMNPU_OP_RECORD writes
+ *
+ * ENOSPC: no more events on the device.
+ */
+struct simnpu_event {
+	__u32 context;
+	__u32 flags;
+	__u32 handle;
+	__u32 pad;
+	__u64 stamp;
+};
+
+/* ---- modules ----------------------------------------------------------- */
+
+#define SIMNPU_MODULE_PATH	1u	/* data: zero-terminated path of a shared object */
+#define SIMNPU_MODULE_IMAGE	2u	/* data: the shared object itself */
+#define SIMNPU_MODULE_BUILTIN	3u	/* no data: the kernels that the device brings along */
+
+/**
+ * struct simnpu_module - SIMNPU_IOCTL_MODULE_LOAD
+ * @data: in: address of the path or image
+ * @size: in: bytes there (of a path: its zero included)
+ * @context: in: the context
+ * @kind: in: SIMNPU_MODULE_*
+ * @handle: out: handle
+ * @pad: in: zero
+ *
+ * ENOENT: no such file. ENOEXEC: not a shared object that can be loaded, or none
+ * of kernels. EPROTO: made for another kernel ABI.
+ */
+struct simnpu_module {
+	__u64 data;
+	__u64 size;
+	__u32 context;
+	__u32 kind;
+	__u32 handle;
+	__u32 pad;
+};
+
+/**
+ * struct simnpu_kernel - SIMNPU_IOCTL_KERNEL_GET
+ * @name: in: address of the zero-terminated name
+ * @size: in: bytes there, the zero included
+ * @module: in: the module
+ * @kernel: out: what SIMNPU_OP_LAUNCH takes; lives as long as the module
+ *
+ * ESRCH: the module has no such kernel.
+ */
+struct simnpu_kernel {
+	__u64 name;
+	__u32 size;
+	__u32 module;
+	__u64 kernel;
+};
+
+/* ---- host callbacks ---------------------------------------------------- */
+
+/**
+ * struct simnpu_callback - SIMNPU_IOCTL_CALLBACK_NEXT, SIMNPU_IOCTL_CALLBACK_DONE
+ * @deadline_ns: in: NEXT: as in struct simnpu_wait
+ * @context: in: the context
+ * @queue: NEXT: out: the queue that it came from; DONE: in
+ * @seq: NEXT: out: its sequence number; DONE: in
+ * @fn: NEXT: out: from the task; DONE: in: zero
+ * @arg: NEXT: out: from the task; DONE: in: zero
+ * @flags: NEXT: out: SIMNPU_DESC_NOBLOCK if the queue has gone on; DONE: in: zero
+ * @code: DONE: in: 0, or a positive errno with which the task fails; NEXT: in: zero
+ *
+ * NEXT takes the oldest callback whose turn has come; ETIME: none came in time;
+ * ECANCELED: CALLBACK_STOP was called. DONE lets the queue go on; it is not called for one
+ * that does not block.
+ */
+struct simnpu_callback {
+	__u64 deadline_ns;
+	__u32 context;
+	__u32 queue;
+	__u64 seq;
+	__u64 fn;
+	__u64 arg;
+	__u32 flags;
+	__u32 code;
+};
+
+/* ---- shared memory ----------------------------------------------------- */
+
+/* Where mmap() finds the arena of a context; host memory is mapped at simnpu_mem.map. */
+#define SIMNPU_MMAP_ARENA(ctx)	((__u64)(ctx) << 40)
+/* Slots of the largest ring segment. */
+#define SIMNPU_SEGMENT_MAX	4096u
+/* The bit of a timeline that says that errors wait to be taken. */
+#define SIMNPU_TIMELINE_ERROR	(1ull << 63)
+
+/**
+ * struct simnpu_queue_header - what both sides know of a queue
+ * @timeline: device writes: sequence number of the last completed task, and
+ *	SIMNPU_TIMELINE_ERROR
+ * @consumed: device writes: slots consumed, of all segments, links included
+ * @doorbell: device writes: not 0: it does not look at this ring, and must be
+ *	kicked after a task was published
+ * @pad: zero
+ *
+ * After publishing, the submitter reads @doorbell. No barrier of the processor is
+ * needed between the two: before a device that has set @doorbell stops looking,
+ * it makes every processor of the submitter pass one, and looks once more.
+ */
+struct simnpu_queue_header {
+	__u64 timeline;
+	__u64 consumed;
+	__u32 doorbell;
+	__u32 pad[11];
+};
+
+enum simnpu_op {
+	SIMNPU_OP_NOP = 0,
+	SIMNPU_OP_LINK = 1,
+	SIMNPU_OP_LAUNCH = 2,
+	SIMNPU_OP_COPY = 3,
+	SIMNPU_OP_COPY_2D = 4,
+	SIMNPU_OP_FILL = 5,
+	SIMNPU_OP_WAIT = 6,
+	SIMNPU_OP_RECORD = 7,
+	SIMNPU_OP_CALLBACK = 8,
+	SIMNPU_OP_COUNT
+};
+
+/* simnpu_desc.flags */
+#define SIMNPU_DESC_NOBLOCK	(1u << 0)	/* CALLBACK: the queue goes on at once */
+
+/* Bytes of arguments that lie in the descriptor itself. */
+#define SIMNPU_ARGS_INLINE 24u
+
+/**
+ * struct simnpu_desc - a slot of a ring: one task, or the start of one
+ * @seq: sequence number; written last, with release order, and makes the slot
+ *	valid. A link has the number of the task behind it with
+ *	SIMNPU_SEQ_LINK set
+ * @op: SIMNPU_OP_*
+ * @slots: slots behind this one that belong to the task, 0 to 64
+ * @flags: SIMNPU_DESC_*
+ * @tag: given back with errors
+ * @cookie: given back with errors
+ * @launch: LAUNCH: @launch.kernel from KERNEL_GET; @launch.blocks at least 1;
+ *	@launch.args_size up to args_max: up to SIMNPU_ARGS_INLINE they lie in
+ *	@launch.args, else in the slots behind
+ * @copy: COPY: @copy.size bytes, @copy.kind SIMNPU_COPY_*
+ * @copy_2d: COPY_2D: as struct simnpu_copy; the rest is in the slot behind
+ * @fill: FILL: @fill.size bytes become @fill.value & 255
+ * @wait: WAIT: until the queue @wait.queue, of this open file or imported, has
+ *	completed @wait.seq; one that is destroyed has completed all
+ * @record: RECORD: write the time to the arena's @record.stamp; 0: nowhere
+ * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT
+ * @link: LINK: the ring goes on at the arena's @link.ring, which has @link.slots
+ *	slots; that can be the start of the same segment
+ *
+ * A ring segment is an array of these. The device takes them one after another
+ * and moves only by links; the submitter keeps the last slot for one, and never
+ * overwrites a slot that is not consumed.
+ */
+struct simnpu_desc {
+	__u64 seq;
+	__u8 op;
+	__u8 slots;
+	__u16 flags;
+	__u32 tag;
+	__u64 cookie;
+	union {
+		struct {
+			__u64 kernel;
+			__u32 blocks;
+			__u32 args_size;
+			__u8 args[SIMNPU_ARGS_INLINE];
+		} launch;
+		struct {
+			__u64 dst;
+			__u64 src;
+			__u64 size;
+			__u32 kind;
+			__u32 pad[3];
+		} copy;
+		struct {
+			__u64 dst;
+			__u64 src;
+			__u64 width;
+			__u64 height;
+			__u32 kind;
+			__u32 pad;
+		} copy_2d;
+		struct {
+			__u64 dst;
+			__u64 size;
+			__u32 value;
+			__u32 pad[5];
+		} fill;
+		struct {
+			__u32 queue;
+			__u32 pad;
+			__u64 seq;
+			__u64 pad2[3];
+		} wait;
+		struct {
+			__u64 stamp;
+			__u64 pad[4];
+		} record;
+		struct {
+			__u64 fn;
+			__u64 arg;
+			__u64 pad[3];
+		} callback;
+		struct {
+			__u64 ring;
+			__u32 slots;
+			__u32 pad[7];
+		} link;
+		__u64 word[5];
+	};
+};
+
+/* The bit of simnpu_desc.seq that says that the slot is a link. */
+#define SIMNPU_SEQ_LINK (1ull << 63)
+
+/**
+ * struct simnpu_desc_pitch - the slot behind a SIMNPU_OP_COPY_2D
+ * @dst_pitch: bytes from row to row of dst
+ * @src_pitch: bytes from row to row of src
+ * @pad: zero
+ */
+struct simnpu_desc_pitch {
+	__u64 dst_pitch;
+	__u64 src_pitch;
+	__u64 pad[6];
+};
+
+/* ---- between processes (named instances) -------------------------------- */
+
+#define SIMNPU_INSTANCE_MAGIC 0x75706e6d69736e69ull
+#define SIMNPU_INSTANCE_SLOTS 128
+
+/**
+ * struct simnpu_instance_slot - one open of one device by one process
+ * @owner: boot-unique number of the opener, 0: free
+ * @mem: bytes of device memory that it holds
+ * @queues: queues that it holds
+ * @events: timed events that it holds
+ * @wake: word that others change to wake it
+ * @device: number of the device
+ * @pad: zero
+ *
+ * The opener holds an open-file-description lock on the slot's bytes; a slot
+ * that can be locked by another is free, whatever it says.
+ */
+struct simnpu_instance_slot {
+	__u64 owner;
+	__u64 mem;
+	__u32 queues;
+	__u32 events;
+	__u32 wake;
+	__u32 device;
+	__u64 pad[3];
+};
+
+/**
+ * struct simnpu_instance - the file of a named instance
+ * @magic: SIMNPU_INSTANCE_MAGIC
+ * @major: SIMNPU_ABI_MAJOR
+ * @slots: SIMNPU_INSTANCE_SLOTS
+ * @devices: devices of the instance
+ * @pad: zero
+ * @part: name of the part
+ * @slot: the opens
+ */
+struct simnpu_instance {
+	__u64 magic;
+	__u32 major;
+	__u32 slots;
+	__u32 devices;
+	__u32 pad[3];
+	char part[SIMNPU_NAME_LEN];
+	struct simnpu_instance_slot slot[SIMNPU_INSTANCE_SLOTS];
+};
+
+/* ---- numbers ------------------------------------------------------------ */
+
+#define SIMNPU_IOC 'N'
+#define SIMNPU_IOCTL_VERSION		_IOR(SIMNPU_IOC, 0x00, struct simnpu_version)
+#define SIMNPU_IOCTL_INFO		_IOR(SIMNPU_IOC, 0x01, struct simnpu_info)
+#define SIMNPU_IOCTL_TIME		_IOR(SIMNPU_IOC, 0x02, struct simnpu_time)
+#define SIMNPU_IOCTL_CONTEXT_CREATE	_IOWR(SIMNPU_IOC, 0x08, struct simnpu_context)
+#define SIMNPU_IOCTL_CONTEXT_DESTROY	_IOW(SIMNPU_IOC, 0x09, struct simnpu_handle)
+#define SIMNPU_IOCTL_MEM_CREATE		_IOWR(SIMNPU_IOC, 0x10, struct simnpu_mem)
+#define SIMNPU_IOCTL_MEM_DESTROY	_IOW(SIMNPU_IOC, 0x11, struct simnpu_mem_free)
+#define SIMNPU_IOCTL_MEM_REGISTER	_IOWR(SIMNPU_IOC, 0x12, struct simnpu_register)
+#define SIMNPU_IOCTL_MEM_WINDOW		_IOWR(SIMNPU_IOC, 0x13, struct simnpu_window)
+#define SIMNPU_IOCTL_MEM_EXPORT		_IOWR(SIMNPU_IOC, 0x14, struct simnpu_export)
+#define SIMNPU_IOCTL_MEM_IMPORT		_IOWR(SIMNPU_IOC, 0x15, struct simnpu_import)
+#define SIMNPU_IOCTL_VM_RESERVE		_IOWR(SIMNPU_IOC, 0x16, struct simnpu_vm)
+#define SIMNPU_IOCTL_VM_RELEASE		_IOW(SIMNPU_IOC, 0x17, struct simnpu_vm)
+#define SIMNPU_IOCTL_VM_MAP		_IOW(SIMNPU_IOC, 0x18, struct simnpu_vm)
+#define SIMNPU_IOCTL_VM_UNMAP		_IOW(SIMNPU_IOC, 0x19, struct simnpu_vm)
+#define SIMNPU_IOCTL_VM_PROTECT		_IOW(SIMNPU_IOC, 0x1a, struct simnpu_vm)
+#define SIMNPU_IOCTL_COPY		_IOW(SIMNPU_IOC, 0x1b, struct simnpu_copy)
+#define SIMNPU_IOCTL_QUEUE_CREATE	_IOWR(SIMNPU_IOC, 0x20, struct simnpu_queue)
+#define SIMNPU_IOCTL_QUEUE_DESTROY	_IOW(SIMNPU_IOC, 0x21, struct simnpu_handle)
+#define SIMNPU_IOCTL_QUEUE_GROW		_IOWR(SIMNPU_IOC, 0x22, struct simnpu_grow)
+#define SIMNPU_IOCTL_KICK		_IOW(SIMNPU_IOC, 0x23, struct simnpu_kick)
+#define SIMNPU_IOCTL_WAIT		_IOW(SIMNPU_IOC, 0x24, struct simnpu_wait)
+#define SIMNPU_IOCTL_NOTIFY		_IOW(SIMNPU_IOC, 0x25, struct simnpu_notify)
+#define SIMNPU_IOCTL_QUEUE_ERRORS	_IOWR(SIMNPU_IOC, 0x26, struct simnpu_errors)
+#define SIMNPU_IOCTL_QUEUE_ABORT	_IOW(SIMNPU_IOC, 0x27, struct simnpu_handle)
+#define SIMNPU_IOCTL_QUEUE_EXPORT	_IOWR(SIMNPU_IOC, 0x28, struct simnpu_export)
+#define SIMNPU_IOCTL_QUEUE_IMPORT	_IOWR(SIMNPU_IOC, 0x29, struct simnpu_import)
+#define SIMNPU_IOCTL_EVENT_CREATE	_IOWR(SIMNPU_IOC, 0x30, struct simnpu_event)
+#define SIMNPU_IOCTL_EVENT_DESTROY	_IOW(SIMNPU_IOC, 0x31, struct simnpu_handle)
+#define SIMNPU_IOCTL_MODULE_LOAD	_IOWR(SIMNPU_IOC, 0x38, struct simnpu_module)
+#define SIMNPU_IOCTL_MODULE_UNLOAD	_IOW(SIMNPU_IOC, 0x39, struct simnpu_handle)
+#define SIMNPU_IOCTL_KERNEL_GET		_IOWR(SIMNPU_IOC, 0x3a, struct simnpu_kernel)
+#define SIMNPU_IOCTL_CALLBACK_NEXT	_IOWR(SIMNPU_IOC, 0x40, struct simnpu_callback)
+#define SIMNPU_IOCTL_CALLBACK_DONE	_IOW(SIMNPU_IOC, 0x41, struct simnpu_callback)
+#define SIMNPU_IOCTL_CALLBACK_STOP	_IOW(SIMNPU_IOC, 0x42, struct simnpu_handle)
+#define SIMNPU_IOCTL_DEVICE_STOP	_IOW(SIMNPU_IOC, 0x48, struct simnpu_handle)
+#define SIMNPU_IOCTL_DEVICE_RESTART	_IOW(SIMNPU_IOC, 0x49, struct simnpu_handle)
+
+#endif /* UAPI_SIMNPU_H */
