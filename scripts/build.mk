@@ -124,13 +124,17 @@ so-ldflags := -shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
 	$(if $(strip $(sanitize)),,-Wl$(comma)-z$(comma)defs)
 libs := -lpthread -ldl
 
-# A change of compiler or flags builds everything again.
+# A change of compiler or flags builds everything again; one of the list of objects links again.
+# $(call remember,FILE,TEXT): FILE holds TEXT, and is only written when that is new
+remember = $(if $(subst x$2,,x$(file <$1))$(subst x$(file <$1),,x$2),$(file >$1,$2))
 stamp := include/config/flags
-flags-text := $(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) $(ldflags) \
-	$(so-ldflags)
-ifneq ($(file <$(stamp)),$(flags-text))
-$(file >$(stamp),$(flags-text))
-endif
+$(call remember,$(stamp),$(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) \
+	$(ldflags) $(so-ldflags))
+lib-list := include/config/objects
+$(call remember,$(lib-list),$(lib-objs))
+prog-list := include/config/programs
+$(call remember,$(prog-list),$(foreach p,$(progs) $(tests-c) $(tests-so),$p $(objs.$p) \
+	$(kind.$p) $(libs.$p);))
 
 # ---- objects ----
 obj/%.o: $(srctree)/%.c $(stamp)
@@ -155,14 +159,14 @@ obj/flags/%: FORCE
 
 # ---- the library ----
 so := libnpu.so.$(SOVERSION)
-$(so): $(lib-objs) $(srctree)/libnpu.map
+$(so): $(lib-objs) $(lib-list) $(srctree)/libnpu.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so-ldflags) $(ldflags) $(LDFLAGS) -o $@ $(lib-objs) $(libs)
 libnpu.so: $(so)
 	$(Q)ln -sf $(so) $@
 
 # One relocatable object: no driver can be dropped by the linker, which finds no use of them.
-libnpu-internal.o: $(lib-objs) $(stamp)
+libnpu-internal.o: $(lib-objs) $(lib-list)
 	$(call say,LD,$@)
 	$(Q)$(CC) -r -nostdlib -o $@ $(or $(lib-objs),-x c /dev/null)
 # And for users of the static library no name but the exported ones.
@@ -194,7 +198,7 @@ lib.internal := libnpu-internal.o
 
 $(foreach p,$(progs) $(tests-c) $(tests-so),$(eval $p: $(objs.$p) $(lib.$(kind.$p))))
 $(if $(CONFIG_STATIC),$(foreach p,$(progs),$(eval static.$p := -static)))
-$(progs) $(tests-c) $(tests-so): $(stamp)
+$(progs) $(tests-c) $(tests-so): $(prog-list) $(stamp)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(if $(wildcard $(objs.$@:obj/%.o=$(srctree)/%.cpp)),$(CXX),$(CC)) $(static.$@) \
@@ -214,7 +218,7 @@ $(tests-sh): %: $(srctree)/%
 harness := include/kselftest/kselftest_harness.h
 $(harness): $(srctree)/scripts/fetch-kselftest.sh $(srctree)/scripts/kselftest.sha256
 	$(Q)$(srctree)/scripts/fetch-kselftest.sh $(@D)
-$(filter obj/selftests/%,$(prog-objs)): | $(harness)
+$(filter obj/selftests/%,$(prog-objs)) $(tests-sh): | $(harness)
 
 # TESTS='hal/* drivers/simnpu/ring_test': globs below selftests/
 match = $(shell set -f; for t in $(tests-built:selftests/%=%); do for g in $(TESTS); do \
@@ -228,22 +232,21 @@ endif
 run-tests = JOBS='$(JOBS)' $(srctree)/scripts/run-tests.sh \
 	-p '$(filter-out $(tests-alone),$1)' -a '$(filter $(tests-alone),$1)'
 
-ifneq ($(filter tests check check-long,$(MAKECMDGOALS)),)
-$(if $(CONFIG_SELFTESTS),,$(error CONFIG_SELFTESTS is not set))
-endif
-
 all: $(if $(CONFIG_STATIC),,$(so) libnpu.so) libnpu.a libnpu.pc $(progs) \
 	$(filter-out selftests/%,$(modules))
-tests: all $(so) libnpu.so $(modules) $(chosen)
-check: all $(so) libnpu.so $(modules) $(quick)
+	@:
+tests: tests-on all $(so) libnpu.so $(modules) $(chosen)
+check: tests-on all $(so) libnpu.so $(modules) $(quick)
 	+$(Q)$(call run-tests,$(quick))
-check-long: all $(so) libnpu.so $(modules) $(chosen)
+check-long: tests-on all $(so) libnpu.so $(modules) $(chosen)
 	+$(Q)$(call run-tests,$(chosen))
 check-ci:
 	+$(Q)$(srctree)/scripts/check-ci.sh ci
 check-full:
 	+$(Q)$(srctree)/scripts/check-ci.sh full
-.PHONY: tests check check-long check-ci check-full demo retrain docs install uninstall
+tests-on:
+	@$(if $(CONFIG_SELFTESTS),:,echo '*** CONFIG_SELFTESTS is not set' >&2; exit 1)
+.PHONY: tests tests-on check check-long check-ci check-full demo retrain docs install uninstall
 
 # ---- the demo ----
 fm := samples/fashion_mnist
