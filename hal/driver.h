@@ -252,6 +252,12 @@ struct hal_device_ops {
  *	NPU_CAP_CALLBACK. [C-STREAM-6] The stream goes on when it has returned, or at once with
  *	NPU_CALLBACK_NOBLOCK; [C-STREAM-7] blocking calls inside it give -EDEADLK
  *
+ * @kick: wake the device, after a submission gave 1: outside the lock, which is dropped first, with
+ *	a reference taken under it. Must not fail: what could not be woken is woken by the next
+ *	submission or by @wait_host. Mandatory for drivers whose submissions return 1
+ * @prepare_wait: make a later @wait on @other possible: called outside the lock before each @wait
+ *	on a stream of another device, whose reference is held until that has returned. Optional.
+ *	Return: 0, -ENOMEM, -ENOSPC
  * @prepare: make room for at least one more task, outside the lock, after a submission gave
  *	-EAGAIN. Return: 0 (try again), -EAGAIN (hal_device_info.max_queued tasks are queued:
  *	wait for one to complete), -ENOMEM
@@ -280,6 +286,8 @@ struct hal_stream_ops {
 	int (*record)(struct hal_stream *s, const struct hal_task *t, struct hal_event *e);
 	int (*callback)(struct hal_stream *s, const struct hal_task *t, void (*fn)(void *arg),
 			void *arg, uint32_t flags);
+	void (*kick)(struct hal_stream *s);
+	int (*prepare_wait)(struct hal_stream *s, struct hal_stream *other);
 	int (*prepare)(struct hal_stream *s);
 	int (*wait_host)(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
 	int (*query)(struct hal_stream *s, uint64_t *completed);
