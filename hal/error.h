@@ -65,7 +65,8 @@ void hal_error_clear(void);
 
 /*
  * Tags: a short name that a thread gives to what it submits, interned for the
- * life of the process; number 0 is the empty one.
+ * life of the process; number 0 is the empty one. Setting returns 0, -EINVAL (too
+ * long), -ENOMEM, or -ENOSPC: 4095 names are in use, and the thread has none now.
  */
 int hal_tag_set(const char *tag);
 uint32_t hal_tag_current(void);

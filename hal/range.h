@@ -32,7 +32,7 @@ bool hal_range_insert(struct hal_range_map *map, struct hal_range *r);
 void hal_range_remove(struct hal_range_map *map, struct hal_range *r);
 /* The range that holds the address, or NULL. */
 struct hal_range *hal_range_find(const struct hal_range_map *map, uint64_t addr);
-/* The first range, and the first that starts above an address, or NULL. */
+/* The first range that starts above an address, or NULL. */
 struct hal_range *hal_range_above(const struct hal_range_map *map, uint64_t addr);
 
 #endif /* HAL_RANGE_H */

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The system-call seam: libc's operations, and the wrappers that alone read
+ * errno and repeat what a signal interrupted.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hal/base.h"
+#include "hal/error.h"
+#include "hal/sys.h"
+
+#define NSEC_PER_SEC 1000000000ull
+
+/* ---- libc's ---------------------------------------------------------------- */
+
+static int libc_open(const char *path, int flags, unsigned int mode)
+{
+	return open(path, flags | O_CLOEXEC, mode);
+}
+
+static int libc_ioctl(int fd, unsigned long request, void *arg)
+{
+	return ioctl(fd, request, arg);
+}
+
+static long libc_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout, NULL,
+		       FUTEX_BITSET_MATCH_ANY);
+}
+
+/* A thread inherits the mask of its maker: signals are the program's, not for our threads. */
+static int libc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	rc = pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (rc)
+		return rc;
+	rc = pthread_create(thread, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+static void *libc_alloc(size_t align, size_t size)
+{
+	void *p;
+
+	if (align <= _Alignof(max_align_t))
+		return calloc(1, size ? size : 1);
+	if (posix_memalign(&p, align, size ? size : 1))
+		return NULL;
+	return memset(p, 0, size);
+}
+
+/* The linker of a fully static program has no use for these, and warns of them. */
+static void *libc_dlopen(const char *path, int flags)
+{
+	return IS_ENABLED(CONFIG_STATIC) ? NULL : dlopen(path, flags);
+}
+
+static void *libc_dlsym(void *handle, const char *name)
+{
+	return IS_ENABLED(CONFIG_STATIC) ? NULL : dlsym(handle, name);
+}
+
+static int libc_dlclose(void *handle)
+{
+	return IS_ENABLED(CONFIG_STATIC) ? 0 : dlclose(handle);
+}
+
+static const char *libc_dlerror(void)
+{
+	return IS_ENABLED(CONFIG_STATIC) ? "this build opens no libraries (CONFIG_STATIC)"
+					 : dlerror();
+}
+
+static int libc_membarrier(int cmd, unsigned int flags)
+{
+	return (int)syscall(SYS_membarrier, cmd, flags, 0);
+}
+
+const struct hal_sys_ops hal_sys_libc = {
+	.open = libc_open,
+	.close = close,
+	.ioctl = libc_ioctl,
+	.mmap = mmap,
+	.munmap = munmap,
+	.mprotect = mprotect,
+	.madvise = madvise,
+	.mlock = mlock,
+	.munlock = munlock,
+	.memfd_create = memfd_create,
+	.eventfd = eventfd,
+	.read = read,
+	.write = write,
+	.futex = libc_futex,
+	.thread_create = libc_thread_create,
+	.alloc = libc_alloc,
+	.dlopen = libc_dlopen,
+	.dlsym = libc_dlsym,
+	.dlclose = libc_dlclose,
+	.dlerror = libc_dlerror,
+	.membarrier = libc_membarrier,
+};
+
+static const struct hal_sys_ops *sys = &hal_sys_libc;
+
+/**
+ * hal_sys_set() - replace the operations of the process
+ * @ops: the operations, static storage; NULL: hal_sys_libc
+ */
+void hal_sys_set(const struct hal_sys_ops *ops)
+{
+	sys = ops ? ops : &hal_sys_libc;
+}
+
+/**
+ * hal_sys_get() - the operations of the process
+ *
+ * Return: what hal_sys_set() installed, or hal_sys_libc.
+ */
+const struct hal_sys_ops *hal_sys_get(void)
+{
+	return sys;
+}
+
+/* ---- the wrappers ------------------------------------------------------------ */
+
+/* The one reader of errno, and the one loop over EINTR. */
+#define repeat(call)						\
+	({							\
+		__typeof__(call) ret_;				\
+		do						\
+			ret_ = (call);				\
+		while (ret_ == -1 && errno == EINTR);		\
+		ret_ == -1 ? (__typeof__(call))-errno : ret_;	\
+	})
+
+/**
+ * hal_sys_open() - open(2)
+ * @ops: a device's operations, or the process's
+ * @path: what to open
+ * @flags: O_*; O_CLOEXEC is added. Files that are made get mode 0600
+ *
+ * Return: a descriptor or a negative errno.
+ */
+int hal_sys_open(const struct hal_sys_ops *ops, const char *path, int flags)
+{
+	return repeat(ops->open(path, flags, 0600));
+}
+
+/**
+ * hal_sys_close() - close(2)
+ * @ops: a device's operations, or the process's
+ * @fd: the descriptor, gone in any case
+ *
+ * Not repeated: Linux has closed the descriptor when it answers EINTR.
+ * Return: 0 or a negative errno.
+ */
+int hal_sys_close(const struct hal_sys_ops *ops, int fd)
+{
+	if (ops->close(fd) == -1 && errno != EINTR)
+		return -errno;
+	return 0;
+}
+
+/**
+ * hal_sys_ioctl() - ioctl(2)
+ * @ops: a device's operations, or the process's
+ * @fd: the descriptor
+ * @request: the number
+ * @arg: its argument
+ *
+ * Return: what the ioctl returned, or a negative errno, never -EINTR or -EAGAIN.
+ */
+int hal_sys_ioctl(const struct hal_sys_ops *ops, int fd, unsigned long request, void *arg)
+{
+	int rc;
+
+	do
+		rc = repeat(ops->ioctl(fd, request, arg));
+	while (rc == -EAGAIN);
+	return rc;
+}
+
+/**
+ * hal_sys_mmap() - mmap(2), at an address of the system's choice
+ * @ops: a device's operations, or the process's
+ * @size: bytes
+ * @prot: PROT_*
+ * @flags: MAP_*
+ * @fd: the descriptor, -1 with MAP_ANONYMOUS
+ * @offset: where in it
+ * @addr: out: the address
+ *
+ * Return: 0 or a negative errno.
+ */
+int hal_sys_mmap(const struct hal_sys_ops *ops, size_t size, int prot, int flags, int fd,
+		 uint64_t offset, void **addr)
+{
+	void *p = ops->mmap(NULL, size, prot, flags, fd, (off_t)offset);
+
+	if (p == MAP_FAILED) {
+		*addr = NULL;
+		return -errno;
+	}
+	*addr = p;
+	return 0;
+}
+
+/**
+ * hal_sys_munmap() - munmap(2)
+ * @ops: a device's operations, or the process's
+ * @addr: from hal_sys_mmap()
+ * @size: bytes
+ *
+ * Return: 0 or a negative errno.
+ */
+int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size)
+{
+	return repeat(ops->munmap(addr, size));
+}
+
+/* mprotect(2): 0 or a negative errno. */
+int hal_sys_mprotect(void *addr, size_t size, int prot)
+{
+	return repeat(sys->mprotect(addr, size, prot));
+}
+
+/* madvise(2): 0 or a negative errno. */
+int hal_sys_madvise(void *addr, size_t size, int advice)
+{
+	return repeat(sys->madvise(addr, size, advice));
+}
+
+/* mlock(2): 0 or a negative errno. */
+int hal_sys_mlock(const void *addr, size_t size)
+{
+	return repeat(sys->mlock(addr, size));
+}
+
+/* munlock(2): 0 or a negative errno. */
+int hal_sys_munlock(const void *addr, size_t size)
+{
+	return repeat(sys->munlock(addr, size));
+}
+
+/* memfd_create(2), close-on-exec: a descriptor or a negative errno. */
+int hal_sys_memfd(const char *name)
+{
+	return repeat(sys->memfd_create(name, MFD_CLOEXEC));
+}
+
+/* eventfd(2), counting from 0, close-on-exec, not blocking: a descriptor or a negative errno. */
+int hal_sys_eventfd(void)
+{
+	return repeat(sys->eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+/**
+ * hal_sys_read() - read(2) until the buffer is full
+ * @fd: the descriptor
+ * @buf: the buffer
+ * @size: its bytes
+ *
+ * Return: 0, -ENODATA (end of file came first), or a negative errno.
+ */
+int hal_sys_read(int fd, void *buf, size_t size)
+{
+	char *p = buf;
+	ssize_t n;
+
+	while (size) {
+		n = repeat(sys->read(fd, p, size));
+		if (n < 0)
+			return (int)n;
+		if (!n)
+			return -ENODATA;
+		p += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+/**
+ * hal_sys_write() - write(2) until all is written
+ * @fd: the descriptor
+ * @buf: the bytes
+ * @size: how many
+ *
+ * Return: 0, -EIO (nothing was taken, without an error), or a negative errno.
+ */
+int hal_sys_write(int fd, const void *buf, size_t size)
+{
+	const char *p = buf;
+	ssize_t n;
+
+	while (size) {
+		n = repeat(sys->write(fd, p, size));
+		if (n < 0)
+			return (int)n;
+		if (!n)
+			return -EIO;
+		p += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+/**
+ * hal_sys_futex_wait() - sleep as long as a word has a value
+ * @word: the word
+ * @value: the value
+ * @deadline_ns: on CLOCK_MONOTONIC; UINT64_MAX: none
+ *
+ * Return: 0 (woken, or the word differs: look again), -ETIMEDOUT, or a negative errno.
+ */
+int hal_sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(deadline_ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(deadline_ns % NSEC_PER_SEC),
+	};
+	long rc = repeat(sys->futex((uint32_t *)word, FUTEX_WAIT_BITSET, value,
+				    deadline_ns == UINT64_MAX ? NULL : &ts));
+
+	return rc == -EAGAIN ? 0 : (int)rc;
+}
+
+/**
+ * hal_sys_futex_wake() - wake threads that sleep on a word
+ * @word: the word
+ * @n: how many at most
+ *
+ * Return: how many, or a negative errno.
+ */
+int hal_sys_futex_wake(_Atomic uint32_t *word, int n)
+{
+	return (int)repeat(sys->futex((uint32_t *)word, FUTEX_WAKE, (uint32_t)n, NULL));
+}
+
+/**
+ * hal_sys_thread_create() - start a thread, all signals blocked
+ * @thread: out: the thread
+ * @name: its name; the first 15 bytes count
+ * @fn: what it runs
+ * @arg: its argument
+ *
+ * Return: 0 or a negative errno.
+ */
+int hal_sys_thread_create(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg)
+{
+	char short_name[16];
+	int rc = sys->thread_create(thread, fn, arg);
+
+	if (rc)
+		return -rc;
+	strncpy(short_name, name, sizeof(short_name) - 1);
+	short_name[sizeof(short_name) - 1] = '\0';
+	pthread_setname_np(*thread, short_name);	/* it can live without */
+	return 0;
+}
+
+/* Zeroed memory for free(3), or NULL. */
+void *hal_zalloc(size_t size)
+{
+	return sys->alloc(_Alignof(max_align_t), size);
+}
+
+/* The same, aligned to a power of two. */
+void *hal_zalloc_aligned(size_t align, size_t size)
+{
+	return sys->alloc(align, size);
+}
+
+/**
+ * hal_sys_membarrier() - make all running threads of the process pass a full barrier
+ *
+ * Return: 0, or -EOPNOTSUPP: not on this system.
+ */
+int hal_sys_membarrier(void)
+{
+	int rc = repeat(sys->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0));
+
+	if (rc == -EPERM) {	/* a process asks for it once */
+		rc = repeat(sys->membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0));
+		if (!rc)
+			rc = repeat(sys->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0));
+	}
+	return rc ? -EOPNOTSUPP : 0;
+}
+
+/**
+ * hal_sys_dlopen() - open a shared library, all symbols resolved, names kept apart
+ * @path: its path or name
+ * @handle: out: its handle
+ *
+ * Return: 0, or -ENOEXEC with the loader's text in the thread's record.
+ */
+int hal_sys_dlopen(const char *path, void **handle)
+{
+	const char *why;
+
+	*handle = sys->dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (*handle)
+		return 0;
+	why = sys->dlerror();
+	return hal_fail(-ENOEXEC, "dlopen", "%s", why ? why : path);
+}
+
+/**
+ * hal_sys_dlsym() - look a symbol up
+ * @handle: the library
+ * @name: its name
+ * @sym: out: its address
+ *
+ * Return: 0, or -ESRCH with the loader's text in the thread's record.
+ */
+int hal_sys_dlsym(void *handle, const char *name, void **sym)
+{
+	const char *why;
+
+	*sym = sys->dlsym(handle, name);
+	if (*sym)
+		return 0;
+	why = sys->dlerror();
+	return hal_fail(-ESRCH, "dlsym", "%s", why ? why : name);
+}
+
+/* Closes a library; NULL is fine. */
+void hal_sys_dlclose(void *handle)
+{
+	if (handle)
+		sys->dlclose(handle);
+}
+
+/* CLOCK_MONOTONIC, ns. */
+uint64_t hal_sys_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/**
+ * hal_sys_deadline() - a time-out as a deadline
+ * @timeout_ms: milliseconds; negative: for ever; 0: a poll
+ *
+ * Return: ns of CLOCK_MONOTONIC; UINT64_MAX for ever; 0, long past, for a poll.
+ */
+uint64_t hal_sys_deadline(int64_t timeout_ms)
+{
+	uint64_t now;
+
+	if (timeout_ms < 0)
+		return UINT64_MAX;
+	if (!timeout_ms)
+		return 0;
+	now = hal_sys_now();
+	if ((uint64_t)timeout_ms > (UINT64_MAX - now) / 1000000u)
+		return UINT64_MAX;
+	return now + (uint64_t)timeout_ms * 1000000u;
+}
