@@ -229,7 +229,9 @@ quick := $(filter-out $(tests-full),$(chosen))
 ifneq ($(TESTS),)
 quick += $(filter $(addprefix selftests/,$(TESTS)),$(filter $(tests-full),$(chosen)))
 endif
-run-tests = JOBS='$(JOBS)' $(srctree)/scripts/run-tests.sh \
+# BUILD_ARGS lets a test call this make again without making everything anew
+run-tests = JOBS='$(JOBS)' BUILD_ARGS="srctree='$(srctree)' $(foreach v,CROSS_COMPILE CC CXX \
+	CFLAGS CPPFLAGS LDFLAGS,$v='$($v)')" $(srctree)/scripts/run-tests.sh \
 	-p '$(filter-out $(tests-alone),$1)' -a '$(filter $(tests-alone),$1)'
 
 all: $(if $(CONFIG_STATIC),,$(so) libnpu.so) libnpu.a libnpu.pc $(progs) \

@@ -171,6 +171,10 @@ check_map() {	# what include/npu declares is what libnpu.map exports
 	comm -23 "$tmp/declared" "$tmp/map" |
 		sed 's|$|: declared, not in libnpu.map (scripts/exports.sh update)|'
 	comm -13 "$tmp/declared" "$tmp/map" | sed 's/$/: in libnpu.map, not declared/'
+	# libnpu.pc and the header tell the same version
+	v=$(sed -n 's/^#define NPU_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' include/npu/*.h |
+		tr '\n' . | sed 's/\.$//')
+	grep -q "^VERSION := $v\$" scripts/build.mk || echo "scripts/build.mk: VERSION is not $v"
 }
 
 id='C-[A-Z][A-Z0-9]*(-[A-Z0-9]+)*-[0-9]+'
@@ -229,6 +233,8 @@ check_headers() {	# each public header alone, in C11 and C++17; inner ones in C
 	done
 	everything
 	for h in $(files '^(hal|uapi|drivers|runtime)/.*\.h$'); do
+		# a template, to be included several times, has no guard
+		grep -q '^#ifndef .*_H$' "$h" || continue
 		printf '#include "%s"\n' "$h" | $CC $inner -Wall -Wextra -Wundef -Werror \
 			-Wno-unused-function -fsyntax-only -x c - || echo "$h: alone"
 	done

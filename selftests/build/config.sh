@@ -23,7 +23,7 @@ leaves_nothing() {
 # with_kconfig TEXT COMMAND...: with TEXT at the end of hal/Kconfig
 with_kconfig() {
 	cp "$toy/hal/Kconfig" "$work/kconfig"
-	printf "$1" >>"$toy/hal/Kconfig"
+	printf '%s' "$1" >>"$toy/hal/Kconfig"
 	shift
 	"$@"
 	rc=$?
@@ -33,8 +33,8 @@ with_kconfig() {
 
 there_and_back() {
 	in_toy simnpu_defconfig savedefconfig && cp "$toy/build/.config" "$work/before" &&
-		cp "$toy/build/defconfig" "$toy/configs/saved_defconfig" && in_toy saved_defconfig &&
-		diff "$work/before" "$toy/build/.config"
+		cp "$toy/build/defconfig" "$toy/configs/saved_defconfig" &&
+		in_toy saved_defconfig && diff "$work/before" "$toy/build/.config"
 }
 
 generated() {	# generated GOAL: it makes a configuration that builds
@@ -49,7 +49,8 @@ same_seed() {
 seen_in_c() {	# IS_ENABLED() in C and in #if
 	put hal/toy.c <<-'END'
 		#include "hal/toy.h"
-		#if !IS_ENABLED(CONFIG_DRV_SIMNPU) || IS_ENABLED(CONFIG_NO_SUCH) || CONFIG_LOG_MAX_LEVEL != 3
+		#if !IS_ENABLED(CONFIG_DRV_SIMNPU) || IS_ENABLED(CONFIG_NO_SUCH) || \
+			CONFIG_LOG_MAX_LEVEL != 3
 		#error IS_ENABLED
 		#endif
 		_Static_assert(IS_ENABLED(CONFIG_DRV_SIMNPU) == 1, "set");
@@ -73,14 +74,33 @@ ok 'a line whose dependencies are not met' refuses 'no effect' \
 ok 'a line twice' refuses 'the configuration is bad' \
 	defconfig CONFIG_LOG_MAX_LEVEL=2 CONFIG_LOG_MAX_LEVEL=3
 ok 'an unknown symbol in .config' unknown_in_config
-ok 'a word of the parser: unmet dependency of a select' \
-	with_kconfig '\nconfig A\n\tbool "a"\n\tdefault y\n\tselect B\nconfig B\n\tbool\n\tdepends on C\n
-config C\n\tbool "c"\n' refuses 'the configuration is bad' in_toy simnpu_defconfig all
-ok 'a word of the parser: recursive dependency' \
-	with_kconfig '\nconfig A\n\tbool "a"\n\tdepends on B\nconfig B\n\tbool "b"\n\tdepends on A\n' \
+unmet='
+config A
+	bool "a"
+	default y
+	select B
+config B
+	bool
+	depends on C
+config C
+	bool "c"
+'
+ok 'a word of the parser: unmet dependency of a select' with_kconfig "$unmet" \
+	refuses 'the configuration is bad' in_toy simnpu_defconfig all
+circle='
+config A
+	bool "a"
+	depends on B
+config B
+	bool "b"
+	depends on A
+'
+ok 'a word of the parser: recursive dependency' with_kconfig "$circle" \
 	refuses 'the configuration is bad' in_toy simnpu_defconfig
-ok 'a syntax error' with_kconfig '\nconfig A\n\tbool $(success,true)\n' \
-	refuses 'the configuration is bad' in_toy simnpu_defconfig
+ok 'a syntax error' with_kconfig '
+config A
+	bool $(success,true)
+' refuses 'the configuration is bad' in_toy simnpu_defconfig
 ok 'savedefconfig and back' there_and_back
 for c in "$toy"/configs/*_defconfig; do
 	c=$(basename "$c")

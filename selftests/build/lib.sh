@@ -75,14 +75,20 @@ make_toy() {
 		cp "$d/Kconfig" "$toy/$d/" 2>/dev/null
 		echo '# SPDX-License-Identifier: MIT' >"$toy/$d/Makefile"
 	 done
-	 cp drivers/Makefile "$toy/drivers/"
 	 cp selftests/Makefile selftests/npu_kselftest.h "$toy/selftests/")
 	mkdir -p "$toy/build/include"
 	# the harness of this build: nothing is fetched
-	[ ! -d "$objtree/include/kselftest" ] || cp -a "$objtree/include/kselftest" "$toy/build/include/"
+	cp -a "$objtree/include/kselftest" "$toy/build/include/"
 
-	printf '%s\n' 'LIBNPU_0 {' 'global:' '	npu_toy;' '	npu_drivers;' 'local:' '	*;' '};' |
-		put libnpu.map
+	put libnpu.map <<-'END'
+		LIBNPU_0 {
+		global:
+			npu_toy;
+			npu_drivers;
+		local:
+			*;
+		};
+	END
 	put include/npu/npu.h <<-'END'
 		#define NPU_API __attribute__((visibility("default")))
 		NPU_API int npu_toy(int x);
@@ -97,6 +103,7 @@ make_toy() {
 		int hal_twice(int x) { return 2 * x; }
 	END
 	echo 'obj-y += toy.o' | put hal/Makefile
+	printf 'obj-$(CONFIG_DRV_%s) += %s/\n' NULL null SIMNPU simnpu | put drivers/Makefile
 	for d in null simnpu; do
 		put drivers/$d/drv.c <<-'END'
 			#include "hal/toy.h"
@@ -142,7 +149,15 @@ make_toy() {
 		#include "hal/toy.h"
 		int main(void) { return hal_twice(0) + IS_ENABLED(CONFIG_NO_SUCH); }
 	END
-	printf '%s\n' 'prog-y += ctl' 'ctl-objs := ctl/main.o' 'ctl-internal := y' | put tools/Makefile
+	put tools/Makefile <<-'END'
+		prog-y += ctl
+		ctl-objs := ctl/main.o
+		ctl-internal := y
+	END
+}
+
+words() {	# lines to one line of words
+	sort | tr '\n' ' ' | sed 's/ $//'
 }
 
 # in_toy ARGS...: make in the toy tree
@@ -152,5 +167,5 @@ in_toy() {
 
 # compiled: what the last in_toy that wrote to $work/log compiled
 compiled() {
-	sed -n 's/^  CC *//p' "$work/log" | sort | tr '\n' ' ' | sed 's/ $//'
+	sed -n 's/^  CC *//p' "$work/log" | words
 }

@@ -10,12 +10,12 @@ in_toy simnpu_defconfig all >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
 exports() {
 	is 'npu_drivers npu_toy' "$(nm -DP --defined-only "$b/libnpu.so.0" |
-		awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' | sort | tr '\n' ' ' | sed 's/ $//')"
+		awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' | words)"
 }
 
 static_exports() {
 	is 'npu_drivers npu_toy' "$(nm -gP --defined-only "$b/libnpu.a" |
-		awk 'NF >= 3 { print $1 }' | sort | tr '\n' ' ' | sed 's/ $//')"
+		awk 'NF >= 3 { print $1 }' | words)"
 }
 
 links() {	# links FLAGS...: a program linked by these finds every driver
@@ -26,7 +26,8 @@ links() {	# links FLAGS...: a program linked by these finds every driver
 no_clash() {	# a program may have a function of the name of an inner one
 	sed 's/int main/int hal_twice(int x); int hal_twice(int x) { return x; }\nint main/' \
 		"$toy/samples/hello/hello.c" >"$work/own.c"
-	$CC -I"$toy/include" -o "$work/prog" "$work/own.c" "$b/libnpu.a" && is '42 2' "$("$work/prog")"
+	$CC -I"$toy/include" -o "$work/prog" "$work/own.c" "$b/libnpu.a" &&
+		is '42 2' "$("$work/prog")"
 }
 
 dynamic_section() {
