@@ -64,6 +64,17 @@ static inline bool hal_device_can(const struct hal_device *dev, uint64_t caps)
 /* 0, or the error of a device in its state: -ENODEV lost, -ESHUTDOWN stopped, -EIO faulted. */
 int hal_device_usable(struct hal_device *dev, const char *op);
 
+/**
+ * hal_device_abandon() - give up a device whose work does not end
+ * @dev: the device; the caller's reference is taken over and kept for ever
+ *
+ * Its state becomes HAL_DEVICE_LOST. The handles of its contexts, streams, modules and kernels
+ * are stale from now on, its memory is no longer known; points of its streams count as
+ * done. The objects stay, for threads of the driver may still be in them. A later
+ * hal_device_open() makes a new device. Takes no lock that a running task holds.
+ */
+void hal_device_abandon(struct hal_device *dev);
+
 int hal_device_mem_info(struct hal_device *dev, struct hal_mem_info *mi);
 int hal_device_utilization(struct hal_device *dev, uint32_t *percent);
 int hal_device_time(struct hal_device *dev, uint64_t *ns);

@@ -465,4 +465,11 @@ const struct hal_driver *hal_driver_find(const char *name);
  */
 int hal_driver_choose(const char *name, const struct hal_driver **drv);
 
+/*
+ * Questions to a driver, up or not: how many devices, and what the index-th is. They open
+ * nothing for work, and take no lock. Return: 0, -ENODEV, or as the driver fails.
+ */
+int hal_driver_count(const struct hal_driver *drv, uint32_t *n);
+int hal_driver_info(const struct hal_driver *drv, uint32_t index, struct hal_device_info *info);
+
 #endif /* HAL_DRIVER_H */

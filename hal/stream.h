@@ -129,6 +129,18 @@ int hal_point_notify(const struct hal_point *p, int fd);
 int hal_point_query(const struct hal_point *p);
 int hal_point_sync(const struct hal_point *p, int64_t timeout_ms, uint32_t flags);
 
+/**
+ * hal_stream_rehandle() - give a stream a new handle
+ * @stream: its handle, stale afterwards
+ * @renewed: out: the new one
+ *
+ * The stream, its tasks and its points stay as they are: for leases, whose handle ends while the
+ * stream lives on. Return: 0, -EINVAL, -EBADF, -ESTALE, -ENOSPC (no generation is left).
+ */
+int hal_stream_rehandle(uint64_t stream, uint64_t *renewed);
+/* Tasks submitted and completed since the stream was made. Return: 0, -EINVAL, -EBADF, -ESTALE. */
+int hal_stream_progress(uint64_t stream, uint64_t *submitted, uint64_t *completed);
+
 /* The stream of a handle with a reference, or NULL with the thread's record filled. */
 struct hal_stream *hal_stream_get(uint64_t stream, const char *op);
 void hal_stream_put(struct hal_stream *s);
