@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The callback thread of a context: asks the device for callbacks whose turn
+ * has come, and runs them one at a time. Made when the first is submitted.
+ */
+#include <stdlib.h>
+
+#include "drivers/simnpu/simnpu.h"
+#include "hal/log.h"
+
+/* How long a context's end waits for a callback that does not return. */
+#define STOP_MS 5000
+
+/**
+ * struct simnpu_callbacks - a callback thread
+ * @ref: the thread and its context hold one each
+ * @sys: how the device is reached
+ * @fd: the device's node
+ * @context: what the device calls the context
+ * @thread: the thread
+ * @gone: set by the thread as its last act that others wait for
+ * @lock: Protects: @abandoned, and the node from being closed while the thread uses it
+ * @abandoned: its context has ended: the thread must not touch the device
+ *
+ * Outlives the context when a callback does not return.
+ */
+struct simnpu_callbacks {
+	struct kref ref;
+	const struct hal_sys_ops *sys;
+	int fd;
+	uint32_t context;
+	pthread_t thread;
+	_Atomic uint32_t gone;
+	pthread_mutex_t lock;
+	bool abandoned;
+};
+
+static void callbacks_release(struct kref *ref)
+{
+	struct simnpu_callbacks *cb = container_of(ref, struct simnpu_callbacks, ref);
+
+	pthread_mutex_destroy(&cb->lock);
+	free(cb);
+}
+
+/* Runs one callback and tells the device. Return: 0, or why the thread has to end. */
+static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
+{
+	struct simnpu_callback done = {
+		.context = cb->context,
+		.queue = c->queue,
+		.seq = c->seq,
+	};
+	void (*fn)(void *arg) = (void (*)(void *))(uintptr_t)c->fn;
+	int err = 0;
+
+	hal_callback_enter();
+	fn((void *)(uintptr_t)c->arg);
+	hal_callback_leave();
+	pthread_mutex_lock(&cb->lock);
+	if (cb->abandoned)
+		err = -ECANCELED;
+	else if (!(c->flags & SIMNPU_DESC_NOBLOCK))
+		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
+	pthread_mutex_unlock(&cb->lock);
+	/* the queue was destroyed meanwhile: nobody waits for the answer */
+	return err == -ENOENT ? 0 : err;
+}
+
+static void *callback_thread(void *arg)
+{
+	struct simnpu_callbacks *cb = arg;
+	struct simnpu_callback c;
+	int err;
+
+	do {
+		c = (struct simnpu_callback){
+			.deadline_ns = SIMNPU_DEADLINE_NONE,
+			.context = cb->context,
+		};
+		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_NEXT, &c);
+		if (!err)
+			err = callback_run(cb, &c);
+	} while (!err);
+	if (err != -ECANCELED)
+		hal_err(HAL_LOG_DRIVER, "context %u: callbacks end: error %d", cb->context, -err);
+	/* release: what the last callback did is done for who sees it */
+	hal_store_release(&cb->gone, 1);
+	hal_sys_futex_wake(&cb->gone, INT_MAX);
+	kref_put(&cb->ref, callbacks_release);
+	return NULL;
+}
+
+/**
+ * simnpu_callbacks_start() - start a context's callback thread
+ * @ctx: the context; its lock is held
+ *
+ * Return: 0, -ENOMEM.
+ */
+int simnpu_callbacks_start(struct simnpu_ctx *ctx)
+{
+	struct simnpu_device *dev = simnpu_device_of(&ctx->base);
+	struct simnpu_callbacks *cb;
+	int err;
+
+	cb = hal_zalloc(sizeof(*cb));
+	if (!cb)
+		goto fail;
+	kref_init(&cb->ref);
+	kref_get(&cb->ref);
+	cb->sys = dev->sys;
+	cb->fd = dev->fd;
+	cb->context = ctx->handle;
+	pthread_mutex_init(&cb->lock, NULL);
+	err = hal_sys_thread_create(&cb->thread, "npu-callback", callback_thread, cb);
+	if (err)
+		goto free_cb;
+	ctx->callbacks = cb;
+	/* relaxed: submissions only ask whether there is a thread */
+	hal_store_relaxed(&ctx->callback_state, SIMNPU_CALLBACK_RUNNING);
+	return 0;
+
+free_cb:
+	callbacks_release(&cb->ref);
+fail:
+	hal_store_relaxed(&ctx->callback_state, SIMNPU_CALLBACK_NONE);
+	return hal_fail(-ENOMEM, "stream_callback", "the callback thread cannot be made");
+}
+
+/**
+ * simnpu_callbacks_stop() - end a context's callback thread
+ * @ctx: the context, which ends
+ *
+ * Waits for the callback that runs, but not for ever: a thread that does not come back is left
+ * alone, and will not touch the device.
+ */
+void simnpu_callbacks_stop(struct simnpu_ctx *ctx)
+{
+	struct simnpu_callbacks *cb = ctx->callbacks;
+	struct simnpu_handle h = { .handle = ctx->handle };
+	uint64_t deadline;
+
+	if (!cb)
+		return;
+	(void)simnpu_ioctl(&ctx->base, SIMNPU_IOCTL_CALLBACK_STOP, &h);
+	deadline = hal_sys_deadline(STOP_MS);
+	/* acquire: pairs with the thread's release */
+	while (!hal_load_acquire(&cb->gone))
+		if (hal_sys_futex_wait(&cb->gone, 0, deadline) == -ETIMEDOUT)
+			break;
+	pthread_mutex_lock(&cb->lock);
+	cb->abandoned = true;
+	pthread_mutex_unlock(&cb->lock);
+	if (hal_load_acquire(&cb->gone)) {
+		pthread_join(cb->thread, NULL);
+	} else {
+		hal_err(HAL_LOG_DRIVER, "context %u: a callback does not return: left alone",
+			ctx->handle);
+		pthread_detach(cb->thread);
+	}
+	ctx->callbacks = NULL;
+	kref_put(&cb->ref, callbacks_release);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Devices and contexts.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "drivers/simnpu/simnpu.h"
+#include "hal/log.h"
+
+/* What the device can do and this driver makes use of. */
+static const struct {
+	uint64_t device;
+	uint64_t hal;
+} cap_table[] = {
+	{ SIMNPU_CAP_PRIORITY, NPU_CAP_PRIORITY },
+	{ SIMNPU_CAP_MODULE_FILE, NPU_CAP_MODULE_FILE },
+	{ SIMNPU_CAP_MODULE_DATA, NPU_CAP_MODULE_DATA },
+	{ SIMNPU_CAP_WINDOW, NPU_CAP_IO_WINDOW },
+	{ SIMNPU_CAP_BF16, NPU_CAP_BF16 },
+	{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
+	{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
+};
+
+/* What every device has that speaks this interface. */
+#define CAPS_ALWAYS (NPU_CAP_LAUNCH | NPU_CAP_STREAM | NPU_CAP_EVENT_TIMING | NPU_CAP_CALLBACK | \
+		     NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | \
+		     NPU_CAP_HOST_ALLOC | NPU_CAP_HOST_REGISTER)
+
+static _Atomic uint64_t last_context_id;
+
+/**
+ * simnpu_node_open() - open a node
+ * @sys: how nodes are reached
+ * @index: number of the device
+ * @fd: out: descriptor
+ *
+ * Return: 0, -ENOENT (no such device), -EPROTO (another interface), or as the device fails.
+ */
+int simnpu_node_open(const struct hal_sys_ops *sys, uint32_t index, int *fd)
+{
+	struct simnpu_version v = { 0 };
+	char path[sizeof(SIMNPU_NODE_PREFIX) + 10];
+	int err, node;
+
+	*fd = -1;
+	snprintf(path, sizeof(path), "%s%u", SIMNPU_NODE_PREFIX, index);
+	node = hal_sys_open(sys, path, O_RDWR);
+	if (node < 0)
+		return node;
+	err = hal_sys_ioctl(sys, node, SIMNPU_IOCTL_VERSION, &v);
+	if (!err && v.major != SIMNPU_ABI_MAJOR)
+		err = -EPROTO;
+	if (err) {
+		hal_sys_close(sys, node);
+		return err;
+	}
+	*fd = node;
+	return 0;
+}
+
+/**
+ * simnpu_node_info() - ask an open node what it is
+ * @sys: how nodes are reached
+ * @fd: the node
+ * @index: number of the device
+ * @info: out: the answer
+ *
+ * Return: 0, or as the device fails.
+ */
+int simnpu_node_info(const struct hal_sys_ops *sys, int fd, uint32_t index,
+		     struct hal_device_info *info)
+{
+	struct simnpu_info si = { 0 };
+	size_t i;
+	int err;
+
+	err = hal_sys_ioctl(sys, fd, SIMNPU_IOCTL_INFO, &si);
+	if (err)
+		return err;
+	memset(info, 0, sizeof(*info));
+	info->caps = CAPS_ALWAYS;
+	for (i = 0; i < ARRAY_SIZE(cap_table); i++)
+		if (si.caps & cap_table[i].device)
+			info->caps |= cap_table[i].hal;
+	info->mem_total = si.mem_total;
+	info->va_start = si.va_start;
+	info->va_size = si.va_size;
+	info->mem_align = si.mem_align;
+	info->cores = si.cores;
+	info->max_streams = si.max_queues;
+	info->max_events = si.max_events;
+	info->max_contexts = si.max_contexts;
+	info->max_queued = si.max_queued;
+	info->priorities = si.caps & SIMNPU_CAP_PRIORITY ? si.priorities : 1;
+	info->args_max = si.args_max;
+	info->blocks_max = UINT32_MAX;
+	snprintf(info->name, sizeof(info->name), "%.*s", (int)sizeof(si.part) - 1, si.part);
+	snprintf(info->bus_id, sizeof(info->bus_id), "simnpu%u", index);
+	return 0;
+}
+
+static int device_init(struct hal_device *base)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+	uint32_t i;
+	int err;
+
+	dev->sys = simnpu_sys;
+	err = simnpu_node_open(dev->sys, base->index, &dev->fd);
+	if (err)
+		return hal_fail(err == -ENOENT ? -ENODEV : err, "device_open",
+				"%s%u: cannot be opened", SIMNPU_NODE_PREFIX, base->index);
+	err = simnpu_node_info(dev->sys, dev->fd, base->index, &base->info);
+	if (err) {
+		hal_sys_close(dev->sys, dev->fd);
+		return hal_fail(err, "device_open", "%s%u: does not say what it is",
+				SIMNPU_NODE_PREFIX, base->index);
+	}
+	dev->max_queued = base->info.max_queued;
+	pthread_mutex_init(&dev->lock, NULL);
+	for (i = 0; i < SIMNPU_QUEUE_BUCKETS; i++)
+		hal_list_init(&dev->queues[i]);
+	return 0;
+}
+
+static void device_fini(struct hal_device *base)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+
+	hal_sys_close(dev->sys, dev->fd);
+	pthread_mutex_destroy(&dev->lock);
+}
+
+static int device_ask(struct hal_device *base, struct simnpu_info *si, const char *op)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+	int err;
+
+	memset(si, 0, sizeof(*si));
+	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_INFO, si);
+	if (err)
+		return hal_fail(err, op, "device %d does not answer", base->ordinal);
+	return 0;
+}
+
+static int device_mem_info(struct hal_device *base, struct hal_mem_info *mi)
+{
+	struct simnpu_info si;
+	int err;
+
+	err = device_ask(base, &si, "device_mem_info");
+	if (err)
+		return err;
+	mi->total = si.mem_total;
+	mi->free = si.mem_free;
+	return 0;
+}
+
+static int device_utilization(struct hal_device *base, uint32_t *percent)
+{
+	struct simnpu_info si;
+	int err;
+
+	err = device_ask(base, &si, "device_utilization");
+	if (err)
+		return err;
+	*percent = si.utilization;
+	return 0;
+}
+
+static int device_time(struct hal_device *base, uint64_t *ns)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+	struct simnpu_time t = { 0 };
+	int err;
+
+	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_TIME, &t);
+	if (err)
+		return hal_fail(err, "device_time", "device %d does not answer", base->ordinal);
+	*ns = t.device_ns;
+	return 0;
+}
+
+static int device_peer(struct hal_device *base, struct hal_device *other, bool *can)
+{
+	*can = hal_device_can(base, NPU_CAP_PEER) && hal_device_can(other, NPU_CAP_PEER);
+	return 0;
+}
+
+static int context_init(struct hal_context *base)
+{
+	struct simnpu_ctx *ctx = to_simnpu_ctx(base);
+	struct simnpu_device *dev = simnpu_device_of(base);
+	struct simnpu_context c = { 0 };
+	struct simnpu_handle h = { 0 };
+	void *arena;
+	int err;
+
+	err = simnpu_ioctl(base, SIMNPU_IOCTL_CONTEXT_CREATE, &c);
+	if (err)
+		return hal_fail(err, "context_create", "device %d has no room for a context",
+				base->dev->ordinal);
+	err = hal_sys_mmap(dev->sys, c.arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev->fd,
+			   SIMNPU_MMAP_ARENA(c.context), &arena);
+	if (err) {
+		h.handle = c.context;
+		simnpu_ioctl(base, SIMNPU_IOCTL_CONTEXT_DESTROY, &h);
+		return hal_fail(err, "context_create", "arena of %llu bytes cannot be mapped",
+				(unsigned long long)c.arena_size);
+	}
+	ctx->handle = c.context;
+	ctx->arena = arena;
+	ctx->arena_size = c.arena_size;
+	/* relaxed: only that no two are the same */
+	ctx->id = hal_add_relaxed(&last_context_id, 1) + 1;
+	pthread_mutex_init(&ctx->lock, NULL);
+	hal_list_init(&ctx->imports);
+	return 0;
+}
+
+static void context_fini(struct hal_context *base)
+{
+	struct simnpu_ctx *ctx = to_simnpu_ctx(base);
+	struct simnpu_device *dev = simnpu_device_of(base);
+	struct simnpu_handle h = { .handle = ctx->handle };
+	int err;
+
+	simnpu_callbacks_stop(ctx);
+	simnpu_import_drop_context(ctx);
+	err = simnpu_ioctl(base, SIMNPU_IOCTL_CONTEXT_DESTROY, &h);
+	if (err)
+		hal_warn(HAL_LOG_DRIVER, "simnpu%u: context %u: destroy: error %d",
+			 base->dev->index, ctx->handle, -err);
+	hal_sys_munmap(dev->sys, ctx->arena, ctx->arena_size);
+	pthread_mutex_destroy(&ctx->lock);
+}
+
+const struct hal_device_ops simnpu_device_ops = {
+	.obj_size = sizeof(struct simnpu_device),
+	.context_size = sizeof(struct simnpu_ctx),
+	.init = device_init,
+	.fini = device_fini,
+	.context_init = context_init,
+	.context_fini = context_fini,
+	.mem_info = device_mem_info,
+	.utilization = device_utilization,
+	.time = device_time,
+	.peer = device_peer,
+};

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory: the device's, pinned host memory, copies and fills ordered with no
+ * stream.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "drivers/simnpu/simnpu.h"
+#include "hal/log.h"
+
+static struct simnpu_memory *to_memory(struct hal_memory *m)
+{
+	return container_of(m, struct simnpu_memory, base);
+}
+
+/**
+ * simnpu_copy_kind() - what the device calls the direction of a copy
+ * @c: the copy
+ *
+ * Return: SIMNPU_COPY_*.
+ */
+uint32_t simnpu_copy_kind(const struct hal_copy *c)
+{
+	if (c->kind == NPU_COPY_H2D)
+		return SIMNPU_COPY_TO_DEVICE;
+	if (c->kind == NPU_COPY_D2H)
+		return SIMNPU_COPY_TO_HOST;
+	return c->peer ? SIMNPU_COPY_PEER : SIMNPU_COPY_ON_DEVICE;
+}
+
+static void mem_destroy(struct hal_memory *m)
+{
+	struct simnpu_mem_free f = { .handle = to_memory(m)->handle };
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_DESTROY, &f);
+	if (err)
+		hal_warn(HAL_LOG_DRIVER, "simnpu%u: memory %u: destroy: error %d",
+			 m->ctx->dev->index, f.handle, -err);
+}
+
+static int mem_alloc(struct hal_memory *m)
+{
+	struct simnpu_mem c = {
+		.size = m->real_size,
+		.context = to_simnpu_ctx(m->ctx)->handle,
+	};
+	int err;
+
+	if (m->flags & HAL_MEM_HUGE_ONLY)
+		c.flags |= SIMNPU_MEM_HUGE;
+	if (m->flags & HAL_MEM_HUGE_FIRST)
+		c.flags |= SIMNPU_MEM_HUGE_FIRST;
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_CREATE, &c);
+	if (err)
+		return hal_fail(err, "malloc", "device %d: no %zu bytes",
+				m->ctx->dev->ordinal, m->real_size);
+	to_memory(m)->handle = c.handle;
+	m->addr = (void *)(uintptr_t)c.addr;
+	return 0;
+}
+
+/* Said once: it is slower on hardware, and no failure here. */
+static void warn_unlocked(void)
+{
+	static _Atomic uint32_t said;
+
+	if (!atomic_exchange(&said, 1))
+		hal_warn(HAL_LOG_DRIVER, "pinned memory is not locked: see ulimit -l");
+}
+
+static int host_alloc(struct hal_memory *m)
+{
+	struct simnpu_device *dev = simnpu_device_of(m->ctx);
+	struct simnpu_mem c = {
+		.size = m->real_size,
+		.context = to_simnpu_ctx(m->ctx)->handle,
+		.flags = SIMNPU_MEM_HOST,
+	};
+	int err;
+
+	if (m->flags & HAL_MEM_HUGE_ONLY)
+		c.flags |= SIMNPU_MEM_HUGE;
+	if (m->flags & HAL_MEM_HUGE_FIRST)
+		c.flags |= SIMNPU_MEM_HUGE_FIRST;
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_CREATE, &c);
+	if (err)
+		return hal_fail(err, "malloc_host", "device %d: no %zu bytes of host memory",
+				m->ctx->dev->ordinal, m->real_size);
+	to_memory(m)->handle = c.handle;
+	err = hal_sys_mmap(dev->sys, m->real_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev->fd,
+			   c.map, &m->addr);
+	if (err) {
+		mem_destroy(m);
+		return hal_fail(err, "malloc_host", "%zu bytes of host memory cannot be mapped",
+				m->real_size);
+	}
+	if (c.result & SIMNPU_MEM_UNLOCKED)
+		warn_unlocked();
+	return 0;
+}
+
+static int host_register(struct hal_memory *m)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t start = (uintptr_t)m->addr & ~(page - 1);
+	uintptr_t end = ((uintptr_t)m->addr + m->size + page - 1) & ~(page - 1);
+	struct simnpu_register r = {
+		.addr = start,
+		.size = end - start,
+		.context = to_simnpu_ctx(m->ctx)->handle,
+	};
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_REGISTER, &r);
+	if (err)
+		return hal_fail(err, "host_register", "%zu bytes at %p cannot be pinned",
+				m->size, m->addr);
+	to_memory(m)->handle = r.handle;
+	if (r.result & SIMNPU_MEM_UNLOCKED)
+		warn_unlocked();
+	return 0;
+}
+
+static int mem_copy(struct hal_context *ctx, const struct hal_copy *h)
+{
+	struct simnpu_copy c = {
+		.dst = (uintptr_t)h->dst,
+		.src = (uintptr_t)h->src,
+		.dst_pitch = h->dst_pitch,
+		.src_pitch = h->src_pitch,
+		.width = h->width,
+		.height = h->height,
+		.context = to_simnpu_ctx(ctx)->handle,
+		.kind = simnpu_copy_kind(h),
+	};
+	int err;
+
+	err = simnpu_ioctl(ctx, SIMNPU_IOCTL_COPY, &c);
+	if (unlikely(err))
+		return hal_fail(err, "memcpy", "device %d refuses to copy %zu bytes",
+				ctx->dev->ordinal, h->width * h->height);
+	return 0;
+}
+
+static int mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size)
+{
+	struct simnpu_copy c = {
+		.dst = (uintptr_t)dst,
+		.src = (uint64_t)byte & 255,
+		.dst_pitch = size,
+		.width = size,
+		.height = 1,
+		.context = to_simnpu_ctx(ctx)->handle,
+	};
+	int err;
+
+	err = simnpu_ioctl(ctx, SIMNPU_IOCTL_COPY, &c);
+	if (err)
+		return hal_fail(err, "memset", "device %d refuses to set %zu bytes",
+				ctx->dev->ordinal, size);
+	return 0;
+}
+
+static int window_open(struct hal_memory *m, uint64_t offset, size_t size, void **host)
+{
+	struct simnpu_window w = {
+		.addr = (uintptr_t)m->addr + offset,
+		.size = size,
+		.flags = 1,
+	};
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_WINDOW, &w);
+	if (err)
+		return hal_fail(err, "io_window", "device %d: no window of %zu bytes at %p",
+				m->ctx->dev->ordinal, size, m->addr);
+	*host = (void *)(uintptr_t)w.host;
+	return 0;
+}
+
+static void window_close(struct hal_memory *m, uint64_t offset, size_t size)
+{
+	struct simnpu_window w = {
+		.addr = (uintptr_t)m->addr + offset,
+		.size = size,
+	};
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_WINDOW, &w);
+	if (err)
+		hal_warn(HAL_LOG_DRIVER, "simnpu%u: window at %#llx: close: error %d",
+			 m->ctx->dev->index, (unsigned long long)w.addr, -err);
+}
+
+const struct hal_memory_ops simnpu_memory_ops = {
+	.obj_size = sizeof(struct simnpu_memory),
+	.alloc = mem_alloc,
+	.free = mem_destroy,
+	.host_alloc = host_alloc,
+	.host_free = mem_destroy,
+	.host_register = host_register,
+	.host_unregister = mem_destroy,
+	.copy = mem_copy,
+	.fill = mem_fill,
+	.window_open = window_open,
+	.window_close = window_close,
+};
