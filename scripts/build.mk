@@ -252,6 +252,7 @@ tests-on:
 
 # ---- the demo ----
 fm := samples/fashion_mnist
+demo retrain docs: export LD_LIBRARY_PATH := $(objtree)
 demo: all
 	$(Q)$(fm)/infer $(ARGS)
 retrain: all

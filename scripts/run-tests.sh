@@ -26,6 +26,9 @@ export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1${TSAN_OPTIONS:+:$TS
 # tests do not see the jobserver, the goals or the configuration of this make
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES KCONFIG_CONFIG NPU_OPTIONS
 
+# the programs' rpath has $ORIGIN, which a root folder without /proc does not know
+export LD_LIBRARY_PATH="$PWD${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
 rc=0
 [ -z "$(echo $par)" ] || prove -j"${JOBS:-2}" --timer --merge -e "${WRAP:-}" $par || rc=1
 [ -z "$(echo $alone)" ] || prove -j1 --timer --merge -e "${WRAP:-}" $alone || rc=1

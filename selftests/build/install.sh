@@ -88,7 +88,7 @@ hidden() {	# an inner function cannot be linked
 
 tools_run() {	# an installed tool finds the library beside it
 	[ -x "$prefix/bin/npuctl" ] || return 0
-	"$prefix/bin/npuctl" --help
+	LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/npuctl" --help
 }
 
 uninstall() {

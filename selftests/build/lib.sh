@@ -2,9 +2,9 @@
 # Sourced by the scripts in this folder: TAP output, and a small tree with the real build around it.
 : "${srctree:?run me by make check}" "${objtree:?run me by make check}"
 
-# what make hands to its children must not reach the makes that a test starts
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES KCONFIG_CONFIG O V CFLAGS CPPFLAGS LDFLAGS DESTDIR \
-	PREFIX TESTS WRAP KCONFIG_SEED
+# what make hands to its children must not reach the makes and programs that a test starts
+unset LD_LIBRARY_PATH MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES KCONFIG_CONFIG KCONFIG_SEED O V \
+	CFLAGS CPPFLAGS LDFLAGS DESTDIR PREFIX TESTS WRAP
 work=$(mktemp -d "${TMPDIR:-/tmp}/libnpu.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -68,6 +68,7 @@ put() {
 # make_toy: a tree in $toy with the real Makefile, scripts and Kconfig, and a few sources
 make_toy() {
 	toy=$work/toy
+	export LD_LIBRARY_PATH="$toy/build"
 	mkdir -p "$toy"
 	(cd "$srctree" && cp -a Makefile Kconfig scripts configs libnpu.map libnpu.pc.in "$toy" &&
 	 for d in hal drivers drivers/null drivers/simnpu runtime tools samples selftests; do

@@ -36,7 +36,7 @@ dynamic_section() {
 }
 
 moved() {	# programs find the library when the build folder is moved
-	mv "$b" "$b.moved" && is '42 2' "$("$b.moved/samples/hello/hello")"
+	mv "$b" "$b.moved" && is '42 2' "$(env -u LD_LIBRARY_PATH "$b.moved/samples/hello/hello")"
 	rc=$?
 	mv "$b.moved" "$b"
 	return $rc
@@ -88,7 +88,11 @@ ok 'linked with the static one, no driver dropped' links "$b/libnpu.a"
 ok 'the same with --gc-sections' links -Wl,--gc-sections "$b/libnpu.a"
 ok 'fully static' links -static "$b/libnpu.a"
 ok 'inner names do not clash with those of a program' no_clash
-ok 'a sample runs from a moved build folder' moved
+if [ -e /proc/self/exe ]; then
+	ok 'a sample runs from a moved build folder' moved
+else
+	skip 'a sample runs from a moved build folder' 'the loader needs /proc for that'
+fi
 ok 'an undefined name fails the link' undefined
 ok 'a warning fails the build' warnings_fail
 ok 'a library object in tools/ is refused' foreign_object
