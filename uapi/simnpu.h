@@ -14,11 +14,20 @@
  * - Unknown flags, non-zero padding and sizes that do not fit give EINVAL and
  *   change nothing. A handle that is not one of the open file's gives ENOENT.
  *   An address that can't be read or written gives EFAULT.
+ * - An open file never gives out a handle twice; those of all kinds are of one
+ *   sequence, so that one of another kind is ENOENT. ENOSPC: all are used up.
  * - The interface only grows. A number is never used again. A structure grows
  *   at its end: its size is part of the ioctl number, a shorter one is taken as
  *   if filled up with zeros, and what a longer one says behind the device's own
- *   must be zero.
+ *   must be zero (of an _IOR one nothing is read: what the device does not know
+ *   is filled with zeros).
  * - Every ioctl can be repeated after EINTR or EAGAIN.
+ * - CONTEXT_DESTROY takes all that is in the context with it, as the closing of
+ *   the file does with all of it. QUEUE_DESTROY discards the tasks that have not
+ *   begun and waits for the one that runs; waits for the queue end.
+ *   EVENT_DESTROY: records still queued note nothing. MODULE_UNLOAD: EBUSY while
+ *   a task of it runs; tasks still queued fail with ENOENT. CALLBACK_STOP: this
+ *   and each later CALLBACK_NEXT of the context gives ECANCELED.
  * - Times are nanoseconds. Deadlines are absolute, on CLOCK_MONOTONIC.
  *
  * A draft until the Ascend driver has landed: until then SIMNPU_ABI_MAJOR may
@@ -55,7 +64,8 @@ struct simnpu_version {
 #define SIMNPU_CAP_MODULE_FILE	(1ull << 1)	/* MODULE_LOAD with SIMNPU_MODULE_PATH */
 #define SIMNPU_CAP_MODULE_DATA	(1ull << 2)	/* MODULE_LOAD with SIMNPU_MODULE_IMAGE */
 #define SIMNPU_CAP_STRICT	(1ull << 3)	/* device addresses can't be read by the host */
-#define SIMNPU_CAP_EXPORT	(1ull << 4)	/* MEM_EXPORT, QUEUE_EXPORT and their counterparts */
+#define SIMNPU_CAP_EXPORT	(1ull << 4)	/* exports reach other processes; of queues, within one
+						 * they always work */
 #define SIMNPU_CAP_VMM		(1ull << 5)	/* VM_* */
 #define SIMNPU_CAP_MANAGED	(1ull << 6)	/* SIMNPU_MEM_MANAGED */
 #define SIMNPU_CAP_WINDOW	(1ull << 7)	/* MEM_WINDOW */
@@ -141,6 +151,8 @@ struct simnpu_time {
  * @flags: in: zero
  * @context: out: handle, never 0
  * @arena_size: out: bytes of the context's arena
+ * @result: out: SIMNPU_CONTEXT_FENCE or 0
+ * @pad: in: zero
  *
  * The arena is shared memory in which the headers, rings and timestamps of the
  * context lie; mmap() all of it at SIMNPU_MMAP_ARENA(context). The bytes that
@@ -151,7 +163,12 @@ struct simnpu_context {
 	__u32 flags;
 	__u32 context;
 	__u64 arena_size;
+	__u32 result;
+	__u32 pad;
 };
+
+/* simnpu_context.result: a full barrier is needed between publishing and @doorbell. */
+#define SIMNPU_CONTEXT_FENCE	(1u << 0)
 
 /**
  * struct simnpu_handle - for ioctls that take nothing but a handle
@@ -316,7 +333,8 @@ struct simnpu_vm {
  * @context: in: the context whose memory it is
  * @kind: in: SIMNPU_COPY_*; for fills 0
  *
- * Done when it returns. Host addresses are the caller's.
+ * Done when it returns. Host addresses are the caller's. The other device of a
+ * SIMNPU_COPY_PEER must be open in this process; device addresses are unique there.
  */
 struct simnpu_copy {
 	__u64 dst;
@@ -331,7 +349,11 @@ struct simnpu_copy {
 
 /* ---- queues ----------------------------------------------------------- */
 
-#define SIMNPU_QUEUE_FAIL_STOP	(1u << 0)	/* after a failure nothing runs until QUEUE_ABORT */
+/*
+ * After a failure later tasks are not run: each completes in its turn, failed with
+ * ECANCELED and the first failure as its origin, until QUEUE_ABORT.
+ */
+#define SIMNPU_QUEUE_FAIL_STOP	(1u << 0)
 
 /**
  * struct simnpu_queue - SIMNPU_IOCTL_QUEUE_CREATE
@@ -439,6 +461,8 @@ struct simnpu_notify {
  * @code: a positive errno
  * @op: SIMNPU_OP_* of the task that failed first
  * @tag: simnpu_desc.tag of the task that failed first
+ * @detail: zero
+ * @pad: zero
  */
 struct simnpu_task_error {
 	__u64 seq;
@@ -450,6 +474,8 @@ struct simnpu_task_error {
 	__u32 code;
 	__u32 op;
 	__u32 tag;
+	__u32 detail;
+	__u32 pad;
 };
 
 #define SIMNPU_ERRORS_MAX 16
@@ -460,7 +486,12 @@ struct simnpu_task_error {
  * @queue: in: the queue
  * @room: in: entries of the array
  * @count: out: entries written, oldest first; they are forgotten by the queue
- * @dropped: out: failures since the last call for which there was no room in the device
+ * @dropped: out: failures since the last call for which there was no room in the device,
+ *	the youngest ones
+ * @dropped_first: out: sequence number of the first of those
+ * @dropped_last: out: sequence number of the last of those
+ * @entry_size: in: sizeof(struct simnpu_task_error) of the caller
+ * @pad: in: zero
  *
  * Clears SIMNPU_TIMELINE_ERROR when none is left.
  */
@@ -470,6 +501,10 @@ struct simnpu_errors {
 	__u32 room;
 	__u32 count;
 	__u32 dropped;
+	__u64 dropped_first;
+	__u64 dropped_last;
+	__u32 entry_size;
+	__u32 pad;
 };
 
 /* ---- timed events ------------------------------------------------------ */
@@ -480,7 +515,7 @@ struct simnpu_errors {
  * @flags: in: zero
  * @handle: out: handle, for EVENT_DESTROY
  * @pad: in: zero
- * @stamp: out: offset in the arena of a __u64 that SIMNPU_OP_RECORD writes
+ * @stamp: out: offset in the arena of a __u64 that SIMNPU_OP_RECORD writes: the time, ns
  *
  * ENOSPC: no more events on the device.
  */
@@ -583,7 +618,8 @@ struct simnpu_callback {
  *
  * After publishing, the submitter reads @doorbell. No barrier of the processor is
  * needed between the two: before a device that has set @doorbell stops looking,
- * it makes every processor of the submitter pass one, and looks once more.
+ * it makes every processor of the submitter pass one, and looks once more. Where
+ * it can't do that, simnpu_context.result says SIMNPU_CONTEXT_FENCE.
  */
 struct simnpu_queue_header {
 	__u64 timeline;
@@ -602,7 +638,8 @@ enum simnpu_op {
 	SIMNPU_OP_WAIT = 6,
 	SIMNPU_OP_RECORD = 7,
 	SIMNPU_OP_CALLBACK = 8,
-	SIMNPU_OP_COUNT
+	SIMNPU_OP_VALUE_WRITE = 9,	/* reserved */
+	SIMNPU_OP_VALUE_WAIT = 10,	/* reserved */
 };
 
 /* simnpu_desc.flags */
@@ -629,14 +666,22 @@ enum simnpu_op {
  * @fill: FILL: @fill.size bytes become @fill.value & 255
  * @wait: WAIT: until the queue @wait.queue, of this open file or imported, has
  *	completed @wait.seq; one that is destroyed has completed all
- * @record: RECORD: write the time to the arena's @record.stamp; 0: nowhere
+ * @record: RECORD: note the time in @record.event, of the queue's context; 0: nowhere
  * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT
  * @link: LINK: the ring goes on at the arena's @link.ring, which has @link.slots
  *	slots; that can be the start of the same segment
  *
  * A ring segment is an array of these. The device takes them one after another
  * and moves only by links; the submitter keeps the last slot for one, and never
- * overwrites a slot that is not consumed.
+ * overwrites a slot that is not consumed. Segments come zeroed. A submitter that
+ * has written slots of data clears the seq of the slot that the device looks at
+ * next before it publishes a task or link, so that data is never taken for a
+ * sequence number.
+ *
+ * The device copies a descriptor before it looks at it, and never reads back what
+ * it wrote. One that does not fit (op, flags, sizes) fails with EINVAL. A link that
+ * does not lead to the start of a segment of this queue breaks the queue: all
+ * tasks and waits fail with EIO until QUEUE_DESTROY.
  */
 struct simnpu_desc {
 	__u64 seq;
@@ -680,8 +725,8 @@ struct simnpu_desc {
 			__u64 pad2[3];
 		} wait;
 		struct {
-			__u64 stamp;
-			__u64 pad[4];
+			__u32 event;
+			__u32 pad[9];
 		} record;
 		struct {
 			__u64 fn;
