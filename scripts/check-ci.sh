@@ -114,7 +114,7 @@ layouts() {
 }
 
 tree() {
-	O=$base/gcc scripts/check.sh
+	mk gcc CC=gcc gen-options && O=$base/gcc scripts/check.sh
 }
 
 under_valgrind() {
