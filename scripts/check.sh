@@ -116,7 +116,7 @@ layers="
 ^hal/				hal/ uapi/ npu/types.h
 ^drivers/simnpu/kernels/ drivers/simnpu/kernels/ drivers/simnpu/options.h $helpers
 ^drivers/simnpu/model/ drivers/simnpu/ !drivers/simnpu/simnpu.h hal/ $objects uapi/ $helpers
-^drivers/simnpu/ drivers/simnpu/ !drivers/simnpu/model/ !drivers/simnpu/kernels/ hal/ uapi/ npu/types.h npu/simnpu_
+^drivers/simnpu/ drivers/simnpu/ !drivers/simnpu/model/ !drivers/simnpu/kernels/ hal/ uapi/ $helpers
 ^drivers/null/			drivers/null/ hal/ uapi/ npu/types.h
 ^drivers/ascend/		drivers/ascend/ hal/ uapi/ npu/types.h
 ^runtime/			runtime/ hal/ uapi/ npu/

@@ -17,11 +17,11 @@ static const char head[] =
 	"=======\n"
 	"\n"
 	"A value comes from ``npu_option_set()``, else from the environment, else from the file\n"
-	"that ``NPU_OPTIONS_FILE`` names (lines ``name = value``, ``#`` for comments), else it is the\n"
-	"default, which Kconfig sets; below, those of ``simnpu_defconfig``. Of several variables the\n"
-	"first that is set counts. A bad value makes the initialisation fail with one message that\n"
-	"names source, text, position and accepted form. ``npu_option_get()`` tells the value in force\n"
-	"and where it is from.\n";
+	"that ``NPU_OPTIONS_FILE`` names (lines ``name = value``, ``#`` for comments), else it is\n"
+	"the default, which Kconfig sets; below, those of ``simnpu_defconfig``. Of several\n"
+	"variables the first that is set counts. A bad value makes the initialisation fail with\n"
+	"one message that names source, text, position and accepted form. ``npu_option_get()``\n"
+	"tells the value in force and where it is from.\n";
 
 /* Breaks at spaces so that lines end before column 98. */
 static void print_text(const char *indent, const char *text)
