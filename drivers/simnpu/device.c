@@ -214,6 +214,7 @@ static int context_init(struct hal_context *base)
 	ctx->handle = c.context;
 	ctx->arena = arena;
 	ctx->arena_size = c.arena_size;
+	ctx->fence = c.result & SIMNPU_CONTEXT_FENCE;
 	/* relaxed: only that no two are the same */
 	ctx->id = hal_add_relaxed(&last_context_id, 1) + 1;
 	pthread_mutex_init(&ctx->lock, NULL);

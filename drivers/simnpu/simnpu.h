@@ -8,7 +8,8 @@
 
 #include <pthread.h>
 
-#include "drivers/simnpu/node.h"
+#include "drivers/simnpu/model/simnpu_model.h"
+#include "drivers/simnpu/options.h"
 #include "hal/context.h"
 #include "hal/device.h"
 #include "hal/event.h"
@@ -51,6 +52,7 @@ struct simnpu_callbacks;
  * @id: its number; never used again in this process
  * @arena: where the device's headers, rings and stamps are mapped
  * @arena_size: bytes of it
+ * @fence: streams need a barrier before they read the doorbell
  * @lock: Protects: growth of the rings of its streams, @callbacks
  * @callback_state: enum simnpu_callback_state
  * @callbacks: the thread that runs callbacks, or NULL
@@ -62,6 +64,7 @@ struct simnpu_ctx {
 	uint64_t id;
 	char *arena;
 	size_t arena_size;
+	bool fence;
 	pthread_mutex_t lock;
 	_Atomic uint32_t callback_state;
 	struct simnpu_callbacks *callbacks;
@@ -95,12 +98,17 @@ struct simnpu_foreign {
 	struct hal_list node;
 };
 
+/* Slots of data were written, which may look like descriptors: clear the next seq. */
+#define SIMNPU_RING_DATA	(1u << 0)
+/* The device needs a barrier between publishing and the doorbell. */
+#define SIMNPU_RING_FENCE	(1u << 1)
+
 /**
  * struct simnpu_ring - where a stream's next task is to be written
  * @slot: the segment that is written
  * @pos: the next slot
  * @limit: a task may take the slots up to here, and leaves this one for a link
- * @payload: slots of arguments were written, which may look like descriptors
+ * @care: SIMNPU_RING_*: what a submission has to do beyond writing its task
  * @slots: slots of the segment
  * @base: slots written before the current lap over the segment, links included
  * @prev_base: the same before the previous lap over it
@@ -112,7 +120,7 @@ struct simnpu_ring {
 	struct simnpu_desc *slot;
 	uint32_t pos;
 	uint32_t limit;
-	bool payload;
+	uint32_t care;
 	uint32_t slots;
 	uint64_t base;
 	uint64_t prev_base;
@@ -137,7 +145,7 @@ struct simnpu_ring {
  */
 struct simnpu_stream {
 	struct hal_stream base;
-	struct simnpu_queue_header *header;
+	_Alignas(HAL_CACHELINE) struct simnpu_queue_header *header;
 	struct simnpu_ring ring;
 	uint32_t handle;
 	int fd;

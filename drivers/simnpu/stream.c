@@ -20,15 +20,13 @@ _Static_assert(HAL_WAIT_NO_BORROW == SIMNPU_WAIT_NO_BORROW, "borrowing");
 _Static_assert(HAL_TIMELINE_ERROR == SIMNPU_TIMELINE_ERROR, "timelines");
 _Static_assert(UINT64_MAX == SIMNPU_DEADLINE_NONE, "deadlines");
 
-/* Names of operations in errors, as of the public functions. */
-static const char *const op_name[SIMNPU_OP_COUNT] = {
-	[SIMNPU_OP_NOP] = "nop",
-	[SIMNPU_OP_LINK] = "link",
+/* Names of operations in errors, as hal gives them. */
+static const char *const op_name[] = {
 	[SIMNPU_OP_LAUNCH] = "launch",
-	[SIMNPU_OP_COPY] = "memcpy_async",
-	[SIMNPU_OP_COPY_2D] = "memcpy_2d_async",
-	[SIMNPU_OP_FILL] = "memset_async",
-	[SIMNPU_OP_WAIT] = "stream_wait_event",
+	[SIMNPU_OP_COPY] = "copy",
+	[SIMNPU_OP_COPY_2D] = "copy",
+	[SIMNPU_OP_FILL] = "fill",
+	[SIMNPU_OP_WAIT] = "stream_wait",
 	[SIMNPU_OP_RECORD] = "event_record",
 	[SIMNPU_OP_CALLBACK] = "stream_callback",
 };
@@ -84,6 +82,7 @@ static int stream_init(struct hal_stream *base)
 	s->header = (struct simnpu_queue_header *)(ctx->arena + q.header);
 	s->ring.slot = (struct simnpu_desc *)(ctx->arena + q.ring);
 	s->ring.slots = FIRST_SLOTS;
+	s->ring.care = ctx->fence ? SIMNPU_RING_FENCE : 0;
 	s->handle = q.handle;
 	s->fd = dev->fd;
 	s->sys = dev->sys;
@@ -144,7 +143,7 @@ static void error_convert(struct simnpu_stream *s, const struct simnpu_task_erro
 	memset(out, 0, sizeof(*out));
 	out->seq = in->seq;
 	out->code = -(int)in->code;
-	out->op = in->op < SIMNPU_OP_COUNT ? op_name[in->op] : "task";
+	out->op = in->op < ARRAY_SIZE(op_name) && op_name[in->op] ? op_name[in->op] : "task";
 	out->place = in->cookie;
 	out->addr = in->addr;
 	out->tag = in->tag;
@@ -165,6 +164,7 @@ static int stream_errors(struct hal_stream *base, struct hal_task_error *list, u
 		.list = (uintptr_t)raw,
 		.queue = s->handle,
 		.room = n < SIMNPU_ERRORS_MAX ? n : SIMNPU_ERRORS_MAX,
+		.entry_size = sizeof(raw[0]),
 	};
 	uint32_t i;
 	int err;

@@ -36,8 +36,14 @@ static void ring_link(struct simnpu_ring *r, uint64_t seq, uint64_t offset,
 	d->op = SIMNPU_OP_LINK;
 	d->slots = 0;
 	d->flags = 0;
+	d->tag = 0;
+	d->cookie = 0;
 	d->link.ring = offset;
 	d->link.slots = slots;
+	memset(d->link.pad, 0, sizeof(d->link.pad));
+	/* relaxed: the store of the link's seq is behind it */
+	if (same && r->care & SIMNPU_RING_DATA)
+		hal_shm_store_relaxed(&to->seq, 0);
 	/* release: the device sees the link whole */
 	hal_shm_store_release(&d->seq, seq | SIMNPU_SEQ_LINK);
 	r->prev_base = r->base;
@@ -46,8 +52,9 @@ static void ring_link(struct simnpu_ring *r, uint64_t seq, uint64_t offset,
 	r->slot = to;
 	r->slots = slots;
 	r->pos = 0;
-	/* a segment that the device makes has no payload in it */
-	r->payload = r->payload && same;
+	/* segments come zeroed */
+	if (!same)
+		r->care &= ~SIMNPU_RING_DATA;
 }
 
 /* Goes on at the start of this segment, or in the spare one, where @n slots fit. */
@@ -125,15 +132,19 @@ static inline int ring_put(struct simnpu_stream *s, struct simnpu_desc *d,
 	d->cookie = t->place;
 	r->pos += n;
 	/* relaxed: the store of the task's own seq is behind it */
-	if (unlikely(r->payload))
+	if (unlikely(r->care & SIMNPU_RING_DATA))
 		hal_shm_store_relaxed(&r->slot[r->pos].seq, 0);
 	/* release: the device sees the task whole, and what the host wrote before */
 	hal_shm_store_release(&d->seq, t->seq);
 	/*
 	 * The device makes our processor pass a barrier between its setting the
 	 * doorbell and its last look: only the compiler has to keep the order.
+	 * Unless it has said that it can't.
 	 */
-	atomic_signal_fence(memory_order_seq_cst);
+	if (unlikely(r->care & SIMNPU_RING_FENCE))
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
 	return unlikely(hal_shm_load_relaxed(&s->header->doorbell));
 }
 
@@ -176,7 +187,7 @@ static __attribute__((noinline)) int launch_large(struct simnpu_stream *s, const
 	d->launch.blocks = l->blocks;
 	d->launch.args_size = l->args_size;
 	memcpy(d + 1, l->args, l->args_size);
-	s->ring.payload = true;
+	s->ring.care |= SIMNPU_RING_DATA;
 	return ring_put(s, d, t, 1 + extra);
 }
 
@@ -228,7 +239,7 @@ int simnpu_copy(struct hal_stream *base, const struct hal_task *t, const struct 
 	memset(p, 0, sizeof(*p));
 	p->dst_pitch = c->dst_pitch;
 	p->src_pitch = c->src_pitch;
-	s->ring.payload = true;
+	s->ring.care |= SIMNPU_RING_DATA;
 	return ring_put(s, d, t, 2);
 }
 
@@ -276,7 +287,7 @@ int simnpu_record(struct hal_stream *base, const struct hal_task *t, struct hal_
 	if (unlikely(!d))
 		return -EAGAIN;
 	desc_op(d, SIMNPU_OP_RECORD, 0, 0);
-	d->record.stamp = container_of(e, struct simnpu_stamp, base)->stamp;
+	d->record.event = container_of(e, struct simnpu_stamp, base)->handle;
 	memset(d->record.pad, 0, sizeof(d->record.pad));
 	return ring_put(s, d, t, 1);
 }
