@@ -40,7 +40,8 @@ NPU_API int npu_context_primary(int device, npu_context *ctx);
  * npu_context_set() - make a context the thread's current one
  * @ctx: the context; 0: the primary one of the current device
  *
- * Its device becomes the thread's current device.
+ * Its device becomes the thread's current device, and stream 0 is its default stream, whatever
+ * npu_stream_set_current() had set there.
  * Return: 0, -EBADF, -ESTALE.
  */
 NPU_API int npu_context_set(npu_context ctx);

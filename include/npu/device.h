@@ -78,8 +78,8 @@ NPU_API int npu_device_info(int device, struct npu_device_info *info);
  * @free: out: bytes that can be allocated; may be NULL
  * @total: out: bytes there are; may be NULL
  *
- * A device that is not open is asked without opening it for work.
- * Return: 0, -ENODEV.
+ * Of a device that is not open all is free, as far as this process goes.
+ * Return: 0, -ENODEV, -EOPNOTSUPP (open, and it has no memory).
  */
 NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total);
 
@@ -95,7 +95,8 @@ NPU_API int npu_device_can_access_peer(int device, int peer, int *can);
  * npu_device_set() - make a device the thread's current one
  * @device: the device; NPU_DEVICE_CURRENT: no change
  *
- * Its primary context becomes the thread's current one. Creates nothing.
+ * Its primary context becomes the thread's current one. Creates nothing. What is set for a while
+ * only, by a guard, does not count as set in the process.
  * Return: 0, -ENODEV (no such device), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_device_set(int device);
@@ -116,7 +117,9 @@ NPU_API int npu_device_get(int *device);
  */
 NPU_API int npu_device_exchange(int device, int *old);
 
-/** npu_device_restore() - bring back what npu_device_exchange() found, "none set" included */
+/** npu_device_restore() - bring back what npu_device_exchange() found, "none set" included.
+ * Initialises nothing; where the library was finalized meanwhile nothing is set. Return: 0, -ENODEV,
+ * -ENOMEM */
 NPU_API int npu_device_restore(int old);
 
 /** npu_device_is_active() - whether a device is open in this process. Return: 0, -EINVAL,

@@ -51,7 +51,8 @@ NPU_API int npu_guard_stream(struct npu_guard *guard, npu_stream stream);
  */
 NPU_API int npu_guard_secondary(struct npu_guard *guard);
 /** npu_guard_end() - put back what was found; ended twice or never begun: -EINVAL, other
- * thread: -EPERM */
+ * thread: -EPERM. Works in every state; what the finalizing of the library or the closing of a
+ * device has ended is not put back */
 NPU_API int npu_guard_end(struct npu_guard *guard);
 
 /** npu_guard_cleanup() - for the macros: npu_guard_end() without a result */

@@ -90,7 +90,7 @@ NPU_API int npu_finalize(int64_t timeout_ms);
 NPU_API int npu_release_register(int (*fn)(void *arg), void *arg, int priority);
 /**
  * npu_release_unregister() - forget the newest registration of a function and argument
- * Return: 0, -ENOENT (not registered, or already called).
+ * Return: 0, -EINVAL (NULL), -ENOENT (not registered, or already called).
  */
 NPU_API int npu_release_unregister(int (*fn)(void *arg), void *arg);
 
@@ -128,7 +128,7 @@ typedef void npu_sync_fn(enum npu_sync_kind kind, uint64_t handle, int done, int
  * @fn: called in the waiting thread; NULL: no longer
  * @arg: for it
  *
- * One at a time: a second function is -EBUSY. Return: 0, -EBUSY.
+ * One at a time: a second function is -EBUSY. Return: 0, -EBUSY, -ENOMEM.
  */
 NPU_API int npu_hook_sync(npu_sync_fn *fn, void *arg);
 

@@ -52,7 +52,8 @@ typedef struct npu_kernel { uint64_t h; } npu_kernel;
 /** NPU_DEVICE_CURRENT - in place of a device's ordinal: the current device of the thread */
 #define NPU_DEVICE_CURRENT (-1)
 
-/** NPU_WAIT_FOREVER - a time-out that never ends; other time-outs are milliseconds, 0 polls */
+/** NPU_WAIT_FOREVER - a time-out that never ends; other time-outs are milliseconds, 0 polls, and
+ * other negative ones are -EINVAL */
 #define NPU_WAIT_FOREVER (-1)
 
 /** NPU_STREAM_MAX_QUEUED - tasks that one stream holds before submission blocks */

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Devices: the current one of a thread, opening at first need, waiting, closing.
+ */
+#include <stdlib.h>
+
+#include "runtime/internal.h"
+
+struct rt_device rt_devices[RT_DEVICES];
+
+/* ---- arguments -------------------------------------------------------------------- */
+
+/* The device that an argument means. Return: 0, -ENODEV, -ENOMEM. */
+int rt_device_arg(int device, const char *op, int *d)
+{
+	struct rt_thread *t;
+
+	if (device == NPU_DEVICE_CURRENT) {
+		t = rt_thread(op);
+		if (!t)
+			return -ENOMEM;
+		device = rt_thread_device(t);
+	}
+	if (unlikely(device < 0 || (uint32_t)device >= rt.visible.count))
+		return hal_fail(-ENODEV, op, "there is no device %d: the process may use %u",
+				device, rt.visible.count);
+	*d = device;
+	return 0;
+}
+
+/* The ordinal of an open device, -1: it is none of ours. Does not follow the pointer. */
+int rt_device_of(const struct hal_device *dev)
+{
+	uint32_t d;
+
+	for (d = 0; dev && d < RT_DEVICES; d++)
+		if (hal_load_acquire(&rt_devices[d].hal) == dev)
+			return (int)d;
+	return -1;
+}
+
+/* Milliseconds to a deadline, rounded up, for functions that take a time-out. */
+int64_t rt_time_left(uint64_t deadline)
+{
+	uint64_t now;
+
+	if (deadline == UINT64_MAX)
+		return NPU_WAIT_FOREVER;
+	now = hal_sys_now();
+	return deadline > now ? (int64_t)((deadline - now + 999999) / 1000000) : 0;
+}
+
+/* ---- opening ----------------------------------------------------------------------- */
+
+/* Takes the lock of a device; waits while another thread closes it. */
+int rt_device_lock(int d, const char *op)
+{
+	struct rt_device *dev = &rt_devices[d];
+
+	pthread_mutex_lock(&dev->lock);
+	while (dev->closing) {
+		if (hal_in_callback()) {
+			pthread_mutex_unlock(&dev->lock);
+			return hal_fail(-EDEADLK, op, "device %d is being closed, which waits "
+					"for this callback", d);
+		}
+		pthread_cond_wait(&dev->cond, &dev->lock);
+	}
+	if (rt_allowed())
+		return 0;
+	pthread_mutex_unlock(&dev->lock);
+	return hal_fail(-ESHUTDOWN, op, "the library is being finalized");
+}
+
+void rt_device_unlock(int d)
+{
+	pthread_mutex_unlock(&rt_devices[d].lock);
+}
+
+/* Opens the device and makes its primary context, if that was not done yet. */
+int rt_device_open_locked(int d, const char *op)
+{
+	struct rt_device *dev = &rt_devices[d];
+	struct hal_device *hal;
+	uint64_t ctx;
+	int err;
+
+	(void)op;
+	if (dev->hal)
+		return 0;
+	err = hal_device_open(rt.visible.drv, rt.visible.index[d], &hal);
+	if (err)
+		return err;
+	hal->ordinal = d;
+	err = hal_context_create(hal, &ctx);
+	if (err) {
+		hal_device_put(hal);
+		return err;
+	}
+	dev->main.handle = ctx;
+	dev->main.stream = 0;
+	dev->main.builtin = 0;
+	hal_store_release(&dev->hal, hal);
+	hal_store_release(&dev->primary, ctx);
+	return 0;
+}
+
+/* The primary context of a device, which is opened. */
+int rt_device_primary(int d, const char *op, uint64_t *ctx)
+{
+	int err;
+
+	*ctx = hal_load_acquire(&rt_devices[d].primary);
+	if (likely(*ctx))
+		return 0;
+	err = rt_device_lock(d, op);
+	if (err)
+		return err;
+	err = rt_device_open_locked(d, op);
+	*ctx = rt_devices[d].main.handle;
+	rt_device_unlock(d);
+	return err;
+}
+
+/* The open device with a reference, or NULL when it is closed. Never in the child of a fork. */
+int rt_device_ref(int d, struct hal_device **dev)
+{
+	*dev = NULL;
+	if (!hal_load_acquire(&rt_devices[d].hal))
+		return 0;
+	pthread_mutex_lock(&rt_devices[d].lock);
+	if (rt_devices[d].hal)
+		*dev = hal_device_get(rt_devices[d].hal);
+	pthread_mutex_unlock(&rt_devices[d].lock);
+	return 0;
+}
+
+/* ---- the current device -------------------------------------------------------------- */
+
+static void make_current(struct rt_thread *t, int d)
+{
+	t->device = d;
+	t->context = 0;
+	t->zero = d < 0 ? 0 : t->dev[d].current ? t->dev[d].current : t->dev[d].home;
+}
+
+NPU_API int npu_device_set(int device)
+{
+	return npu_device_exchange(device, NULL);
+}
+
+NPU_API int npu_device_get(int *device)
+{
+	struct rt_visible v;
+	struct rt_thread *t;
+	int err;
+
+	if (!device)
+		return hal_fail(-EINVAL, "device_get", "device is NULL");
+	*device = NPU_DEVICE_CURRENT;
+	t = rt_thread("device_get");
+	if (!t)
+		return -ENOMEM;
+	err = rt_visible_get(&v, "device_get");
+	if (err)
+		return err;
+	if (!v.count)
+		return hal_fail(-ENODEV, "device_get", "there is no device");
+	*device = rt_thread_device(t);
+	return 0;
+}
+
+NPU_API int npu_device_exchange(int device, int *old)
+{
+	const char *op = old ? "device_exchange" : "device_set";
+	struct rt_thread *t;
+	int err, d;
+
+	err = rt_enter(op);
+	if (unlikely(err))
+		return err;
+	t = rt_thread(op);
+	if (unlikely(!t))
+		return -ENOMEM;
+	if (device != NPU_DEVICE_CURRENT) {
+		err = rt_device_arg(device, op, &d);
+		if (unlikely(err))
+			return err;
+	}
+	if (old)
+		*old = t->device;
+	if (device != NPU_DEVICE_CURRENT) {
+		rt_first_set(d);
+		make_current(t, d);
+	}
+	return 0;
+}
+
+NPU_API int npu_device_restore(int old)
+{
+	struct rt_thread *t = rt_thread("device_restore");
+
+	if (!t)
+		return -ENOMEM;
+	if (old < NPU_DEVICE_CURRENT || old >= RT_DEVICES)
+		return hal_fail(-ENODEV, "device_restore", "there is no device %d", old);
+	/* finalized meanwhile: nothing is set, and there is nothing to go back to */
+	if (!hal_load_acquire(&rt.fixed))
+		return 0;
+	if (old >= 0 && (uint32_t)old >= rt.visible.count)
+		return hal_fail(-ENODEV, "device_restore", "there is no device %d", old);
+	make_current(t, old);
+	return 0;
+}
+
+/* ---- the contexts of a device ------------------------------------------------------------ */
+
+/**
+ * struct handles - the contexts that a device had at a moment
+ * @nr: how many
+ * @h: handles; the primary one is the last
+ * @few: room for the usual case
+ */
+struct handles {
+	size_t nr;
+	uint64_t *h;
+	uint64_t few[16];
+};
+
+static int list_locked(struct rt_device *dev, struct handles *l)
+{
+	struct hal_list *n;
+	size_t room = 1;
+
+	l->nr = 0;
+	l->h = l->few;
+	if (!dev->hal)
+		return 0;
+	hal_list_for_each(n, &dev->contexts)
+		room++;
+	if (room > ARRAY_SIZE(l->few)) {
+		l->h = hal_zalloc(room * sizeof(*l->h));
+		if (!l->h)
+			return hal_fail(-ENOMEM, "device", "no memory for %zu contexts", room);
+	}
+	hal_list_for_each(n, &dev->contexts)
+		l->h[l->nr++] = hal_list_entry(n, struct rt_context, node)->handle;
+	l->h[l->nr++] = dev->main.handle;
+	return 0;
+}
+
+static void list_free(struct handles *l)
+{
+	if (l->h != l->few)
+		free(l->h);
+}
+
+/*
+ * Waits for all of them. A failure of a task goes before a time-out, as it is reported only once.
+ * One that was destroyed meanwhile has nothing to wait for.
+ */
+static int sync_all_of(const struct handles *l, uint64_t deadline)
+{
+	struct rt_record before, first;
+	struct hal_context *ctx;
+	int err, worst = 0;
+	size_t i;
+
+	rt_record_save(&before);
+	for (i = 0; i < l->nr; i++) {
+		ctx = hal_context_get(l->h[i], "device_sync");
+		err = ctx ? hal_context_sync(ctx, rt_time_left(deadline), 0) : 0;
+		hal_context_put(ctx);
+		if (!err || (worst && worst != -ETIMEDOUT) || (worst && err == -ETIMEDOUT))
+			continue;
+		worst = err;
+		rt_record_save(&first);
+	}
+	rt_record_restore(worst ? &first : &before);
+	return worst;
+}
+
+static int sync_device(int d, uint64_t deadline)
+{
+	struct rt_device *dev = &rt_devices[d];
+	struct handles l;
+	int err;
+
+	if (!hal_load_acquire(&dev->hal))
+		return 0;
+	pthread_mutex_lock(&dev->lock);
+	err = list_locked(dev, &l);
+	pthread_mutex_unlock(&dev->lock);
+	if (err)
+		return err;
+	rt_sync_begin(NPU_SYNC_DEVICE, (uint64_t)d);
+	err = sync_all_of(&l, deadline);
+	rt_sync_end(NPU_SYNC_DEVICE, (uint64_t)d, err);
+	list_free(&l);
+	return err;
+}
+
+NPU_API int npu_device_sync(int device, int64_t timeout_ms)
+{
+	int d, err;
+
+	err = rt_enter("device_sync");
+	if (!err)
+		err = rt_device_arg(device, "device_sync", &d);
+	if (!err)
+		err = rt_timeout_check(timeout_ms, "device_sync");
+	if (!err && hal_in_callback())
+		err = hal_fail(-EDEADLK, "device_sync", "a callback must not wait");
+	return err ? err : sync_device(d, hal_sys_deadline(timeout_ms));
+}
+
+NPU_API int npu_device_sync_all(int64_t timeout_ms)
+{
+	uint64_t deadline = hal_sys_deadline(timeout_ms);
+	struct rt_record first;
+	int err, worst = 0;
+	uint32_t d;
+
+	err = rt_enter("device_sync_all");
+	if (!err)
+		err = rt_timeout_check(timeout_ms, "device_sync_all");
+	if (!err && hal_in_callback())
+		err = hal_fail(-EDEADLK, "device_sync_all", "a callback must not wait");
+	if (err)
+		return err;
+	for (d = 0; d < rt.visible.count; d++) {
+		err = sync_device((int)d, deadline);
+		if (!err || (worst && (worst != -ETIMEDOUT || err == -ETIMEDOUT)))
+			continue;
+		worst = err;
+		rt_record_save(&first);
+	}
+	if (worst)
+		rt_record_restore(&first);
+	return worst;
+}
+
+/* ---- closing --------------------------------------------------------------------------- */
+
+/* Keeps others from making something on the device; false: it is closed. */
+static bool closing_begin(struct rt_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	while (dev->closing)
+		pthread_cond_wait(&dev->cond, &dev->lock);
+	dev->closing = dev->hal != NULL;
+	pthread_mutex_unlock(&dev->lock);
+	return dev->closing;
+}
+
+static void closing_end(struct rt_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	dev->closing = false;
+	pthread_cond_broadcast(&dev->cond);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* Waits until the device has nothing to do; only that it did not come to that is an error. */
+static int drain(struct rt_device *dev, uint64_t deadline)
+{
+	struct handles l;
+	int err;
+
+	pthread_mutex_lock(&dev->lock);
+	err = list_locked(dev, &l);
+	pthread_mutex_unlock(&dev->lock);
+	if (err)
+		return err;
+	err = sync_all_of(&l, deadline);
+	list_free(&l);
+	return err == -ETIMEDOUT ? err : 0;
+}
+
+static int destroy_contexts(struct rt_device *dev, uint64_t deadline)
+{
+	struct handles l;
+	int err;
+	size_t i;
+
+	pthread_mutex_lock(&dev->lock);
+	err = list_locked(dev, &l);
+	pthread_mutex_unlock(&dev->lock);
+	if (err)
+		return err;
+	for (i = 0; i < l.nr && !err; i++) {
+		err = hal_context_destroy(l.h[i], rt_time_left(deadline));
+		if (err != -ETIMEDOUT && err != -ENOMEM)
+			err = 0;
+	}
+	list_free(&l);
+	return err;
+}
+
+/* The runtime's own knowledge of the device goes; who has a reference keeps it. */
+static struct hal_device *forget(int d)
+{
+	struct rt_device *dev = &rt_devices[d];
+	struct hal_device *hal;
+
+	pthread_mutex_lock(&dev->lock);
+	hal = dev->hal;
+	hal_store_release(&dev->primary, 0);
+	hal_store_release(&dev->hal, NULL);
+	rt_contexts_forget_locked(d);
+	rt_pools_forget_locked(d);
+	/* the device's epoch before the process's: who sees the new one looks at all */
+	hal_add_relaxed(&dev->epoch, 1);
+	pthread_mutex_unlock(&dev->lock);
+	atomic_fetch_add(&rt.epoch, 1);
+	return hal;
+}
+
+/* Waits for all open devices, for the end of the process. */
+int rt_devices_drain(uint64_t deadline)
+{
+	int d, err, worst = 0;
+
+	for (d = 0; d < RT_DEVICES; d++) {
+		if (!hal_load_acquire(&rt_devices[d].hal))
+			continue;
+		err = drain(&rt_devices[d], deadline);
+		worst = err ? err : worst;
+	}
+	return worst;
+}
+
+/**
+ * rt_devices_close() - close all devices
+ * @deadline: for what is queued on them
+ *
+ * Return: 0; -ETIMEDOUT: work did not end in time: its devices were given up, the others closed.
+ */
+int rt_devices_close(uint64_t deadline)
+{
+	bool hung[RT_DEVICES] = { false }, open[RT_DEVICES];
+	struct hal_device *hal;
+	int d, worst = 0;
+
+	for (d = 0; d < RT_DEVICES; d++)
+		open[d] = closing_begin(&rt_devices[d]);
+	for (d = 0; d < RT_DEVICES; d++)
+		hung[d] = open[d] && drain(&rt_devices[d], deadline);
+	rt_events_destroy(NULL);
+	for (d = 0; d < RT_DEVICES; d++) {
+		if (!open[d])
+			continue;
+		if (!hung[d])
+			hung[d] = destroy_contexts(&rt_devices[d], deadline) != 0;
+		hal = forget(d);
+		if (hung[d]) {
+			worst = hal_fail(-ETIMEDOUT, "finalize", "work on device %d did not end "
+					 "in time: the device is given up", d);
+			hal_device_abandon(hal);
+		} else {
+			hal_device_put(hal);
+		}
+		closing_end(&rt_devices[d]);
+	}
+	return worst;
+}
+
+static int reset(int d, uint64_t deadline)
+{
+	struct rt_device *dev = &rt_devices[d];
+	struct hal_device *hal;
+	int err;
+
+	if (!closing_begin(dev))
+		return 0;
+	err = drain(dev, deadline);
+	if (!err) {
+		rt_events_destroy(dev->hal);
+		err = destroy_contexts(dev, deadline);
+	}
+	if (!err) {
+		hal = forget(d);
+		hal_device_put(hal);
+	}
+	closing_end(dev);
+	return err;
+}
+
+NPU_API int npu_device_reset(int device, int64_t timeout_ms)
+{
+	int d, err;
+
+	err = rt_enter("device_reset");
+	if (!err)
+		err = rt_device_arg(device, "device_reset", &d);
+	if (!err)
+		err = rt_timeout_check(timeout_ms, "device_reset");
+	if (err)
+		return err;
+	if (!hal_load_acquire(&rt_devices[d].hal))
+		return 0;
+	if (hal_in_callback())
+		return hal_fail(-EDEADLK, "device_reset", "inside a callback of a stream");
+	return reset(d, hal_sys_deadline(timeout_ms));
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Devices: questions. They initialise nothing, open nothing, and take no lock in
+ * the child of a fork, where all devices count as closed.
+ */
+#include <string.h>
+
+#include "runtime/internal.h"
+
+/* The driver's number of a device, and the open device with a reference if there is one. */
+static int find(int device, const char *op, struct rt_visible *v, uint32_t *index,
+		struct hal_device **dev)
+{
+	int err;
+
+	*dev = NULL;
+	if (device == NPU_DEVICE_CURRENT) {
+		err = npu_device_get(&device);
+		if (err)
+			return err;
+	}
+	err = rt_visible_get(v, op);
+	if (err)
+		return err;
+	if (device < 0 || (uint32_t)device >= v->count)
+		return hal_fail(-ENODEV, op, "there is no device %d: the process may use %u",
+				device, v->count);
+	*index = v->index[device];
+	return hal_forked() ? 0 : rt_device_ref(device, dev);
+}
+
+NPU_API int npu_device_count(int *count)
+{
+	struct rt_visible v;
+	int err;
+
+	if (!count)
+		return hal_fail(-EINVAL, "device_count", "count is NULL");
+	*count = 0;
+	err = rt_visible_get(&v, "device_count");
+	if (!err)
+		*count = (int)v.count;
+	return err;
+}
+
+static void fill(struct npu_device_info *out, const struct hal_device_info *in)
+{
+	out->caps = in->caps;
+	out->mem_total = in->mem_total;
+	out->mem_align = in->mem_align;
+	out->cores = in->cores;
+	out->vector_cores = in->vector_cores;
+	out->max_streams = in->max_streams;
+	out->max_events = in->max_events;
+	out->max_contexts = in->max_contexts;
+	out->max_queued = in->max_queued;
+	out->priorities = in->priorities;
+	out->args_max = in->args_max;
+	out->blocks_max = in->blocks_max;
+	memcpy(out->name, in->name, sizeof(out->name) - 1);
+	memcpy(out->bus_id, in->bus_id, sizeof(out->bus_id) - 1);
+}
+
+NPU_API int npu_device_info(int device, struct npu_device_info *info)
+{
+	struct npu_device_info out = { 0 };
+	struct hal_device_info in = { 0 };
+	struct hal_device *dev;
+	struct rt_visible v;
+	uint32_t index;
+	int err;
+
+	if (!info || info->size < sizeof(info->size))
+		return hal_fail(-EINVAL, "device_info", "info is NULL, or its size is not set");
+	err = find(device, "device_info", &v, &index, &dev);
+	if (err)
+		return err;
+	if (dev)
+		in = dev->info;
+	else
+		err = hal_driver_info(v.drv, index, &in);
+	hal_device_put(dev);
+	if (err)
+		return err;
+	out.size = info->size;
+	out.index = index;
+	strncpy(out.driver, v.drv->name, sizeof(out.driver) - 1);
+	fill(&out, &in);
+	rt_copy_out(info, &out, info->size, sizeof(out));
+	return 0;
+}
+
+NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total)
+{
+	struct hal_device_info in = { 0 };
+	struct hal_mem_info mi = { 0 };
+	struct hal_device *dev;
+	struct rt_visible v;
+	uint32_t index;
+	int err;
+
+	if (free)
+		*free = 0;
+	if (total)
+		*total = 0;
+	err = find(device, "device_mem_info", &v, &index, &dev);
+	if (err)
+		return err;
+	if (dev) {
+		err = hal_device_mem_info(dev, &mi);
+		hal_device_put(dev);
+	} else {
+		/* closed: this process holds none of it */
+		err = hal_driver_info(v.drv, index, &in);
+		mi.free = mi.total = in.mem_total;
+	}
+	if (err)
+		return err;
+	if (free)
+		*free = mi.free;
+	if (total)
+		*total = mi.total;
+	return 0;
+}
+
+NPU_API int npu_device_utilization(int device, uint32_t *percent)
+{
+	struct hal_device *dev;
+	struct rt_visible v;
+	uint32_t index;
+	int err;
+
+	if (!percent)
+		return hal_fail(-EINVAL, "device_utilization", "percent is NULL");
+	*percent = 0;
+	err = find(device, "device_utilization", &v, &index, &dev);
+	if (err)
+		return err;
+	if (!dev) {
+		/* nothing of this process runs there */
+		if (v.drv->device->utilization)
+			return 0;
+		return hal_fail(-EOPNOTSUPP, "device_utilization",
+				"driver %s does not tell", v.drv->name);
+	}
+	err = hal_device_utilization(dev, percent);
+	hal_device_put(dev);
+	return err;
+}
+
+/* What capabilities alone say of two devices of which one is closed. */
+static int peer_by_caps(const struct rt_visible *v, uint32_t a, uint32_t b, int *can)
+{
+	struct hal_device_info ia = { 0 }, ib = { 0 };
+	int err;
+
+	err = hal_driver_info(v->drv, a, &ia);
+	if (!err)
+		err = hal_driver_info(v->drv, b, &ib);
+	if (!err)
+		*can = (ia.caps & ib.caps & NPU_CAP_PEER) != 0;
+	return err;
+}
+
+NPU_API int npu_device_can_access_peer(int device, int peer, int *can)
+{
+	struct hal_device *a = NULL, *b = NULL;
+	struct rt_visible v;
+	uint32_t ia, ib;
+	bool yes;
+	int err;
+
+	if (!can)
+		return hal_fail(-EINVAL, "device_can_access_peer", "can is NULL");
+	*can = 0;
+	err = find(device, "device_can_access_peer", &v, &ia, &a);
+	if (!err)
+		err = find(peer, "device_can_access_peer", &v, &ib, &b);
+	if (err || ia == ib)
+		goto out;
+	if (a && b) {
+		err = hal_device_peer(a, b, &yes);
+		*can = !err && yes;
+	} else {
+		err = peer_by_caps(&v, ia, ib, can);
+	}
+out:
+	hal_device_put(a);
+	hal_device_put(b);
+	return err;
+}
+
+NPU_API int npu_device_is_active(int device, int *active)
+{
+	struct hal_device *dev;
+	struct rt_visible v;
+	uint32_t index;
+	int err;
+
+	if (!active)
+		return hal_fail(-EINVAL, "device_is_active", "active is NULL");
+	*active = 0;
+	err = find(device, "device_is_active", &v, &index, &dev);
+	if (err)
+		return err;
+	*active = dev != NULL;
+	hal_device_put(dev);
+	return 0;
+}
+
+NPU_API int npu_device_used(int *list, size_t room, size_t *count)
+{
+	int d;
+
+	if (!count || (!list && room))
+		return hal_fail(-EINVAL, "device_used", "list or count is NULL");
+	*count = 0;
+	for (d = 0; d < RT_DEVICES && !hal_forked(); d++) {
+		if (!hal_load_acquire(&rt_devices[d].hal))
+			continue;
+		if (*count < room)
+			list[*count] = d;
+		++*count;
+	}
+	return 0;
+}
+
+NPU_API int npu_device_time(int device, uint64_t *ns)
+{
+	struct hal_device *dev;
+	uint64_t ctx;
+	int d, err;
+
+	err = rt_enter("device_time");
+	if (err)
+		return err;
+	if (!ns)
+		return hal_fail(-EINVAL, "device_time", "ns is NULL");
+	*ns = 0;
+	err = rt_device_arg(device, "device_time", &d);
+	if (!err)
+		err = rt_device_primary(d, "device_time", &ctx);
+	if (err)
+		return err;
+	rt_device_ref(d, &dev);
+	if (!dev)
+		return hal_fail(-ENODEV, "device_time", "device %d was closed meanwhile", d);
+	err = hal_device_time(dev, ns);
+	hal_device_put(dev);
+	return err;
+}
