@@ -35,6 +35,11 @@ static int libc_ioctl(int fd, unsigned long request, void *arg)
 	return ioctl(fd, request, arg);
 }
 
+static int libc_dup(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 static long libc_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
 	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout, NULL,
@@ -106,6 +111,7 @@ const struct hal_sys_ops hal_sys_libc = {
 	.munlock = munlock,
 	.memfd_create = memfd_create,
 	.eventfd = eventfd,
+	.dup = libc_dup,
 	.read = read,
 	.write = write,
 	.futex = libc_futex,
@@ -270,6 +276,12 @@ int hal_sys_memfd(const char *name)
 int hal_sys_eventfd(void)
 {
 	return repeat(sys->eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+/* dup(2), close-on-exec: a descriptor or a negative errno. */
+int hal_sys_dup(int fd)
+{
+	return repeat(sys->dup(fd));
 }
 
 /**

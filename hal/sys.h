@@ -32,6 +32,7 @@ struct timespec;
  * @munlock: as munlock(2)
  * @memfd_create: as memfd_create(2)
  * @eventfd: as eventfd(2)
+ * @dup: as dup(2), close-on-exec
  * @read: as read(2)
  * @write: as write(2)
  * @futex: as futex(2) with FUTEX_WAIT_BITSET (absolute CLOCK_MONOTONIC time-out or NULL) or
@@ -58,6 +59,7 @@ struct hal_sys_ops {
 	int (*munlock)(const void *addr, size_t size);
 	int (*memfd_create)(const char *name, unsigned int flags);
 	int (*eventfd)(unsigned int value, int flags);
+	int (*dup)(int fd);
 	ssize_t (*read)(int fd, void *buf, size_t size);
 	ssize_t (*write)(int fd, const void *buf, size_t size);
 	long (*futex)(uint32_t *word, int op, uint32_t value, const struct timespec *timeout);
@@ -100,6 +102,7 @@ int hal_sys_mlock(const void *addr, size_t size);
 int hal_sys_munlock(const void *addr, size_t size);
 int hal_sys_memfd(const char *name);
 int hal_sys_eventfd(void);
+int hal_sys_dup(int fd);
 /* Whole buffers: a short read or write is repeated; end of file is -ENODATA. */
 int hal_sys_read(int fd, void *buf, size_t size);
 int hal_sys_write(int fd, const void *buf, size_t size);
