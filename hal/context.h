@@ -14,10 +14,14 @@
  * @dev: its device
  * @handle: its handle
  * @node: in the device's list
- * @lock: Protects: @streams, @memory, @modules
+ * @lock: Protects: @streams, @memory, @modules, @events, @ended_events, @dead, and going of
+ *	@streams
+ * @changed: a stream is gone, or is not going any more
  * @streams: its streams
  * @memory: its memory
  * @modules: its modules
+ * @events: the driver's parts of timed events
+ * @ended_events: those that nobody holds but a record that is on its way
  * @dead: destroyed: nothing new is made in it
  */
 struct hal_context {
@@ -26,9 +30,12 @@ struct hal_context {
 	uint64_t handle;
 	struct hal_list node;
 	pthread_mutex_t lock;
+	pthread_cond_t changed;
 	struct hal_list streams;
 	struct hal_list memory;
 	struct hal_list modules;
+	struct hal_list events;
+	struct hal_list ended_events;
 	bool dead;
 };
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "hal/driver.h"
+#include "hal/range.h"
 
 enum hal_device_state {
 	HAL_DEVICE_CLOSED = 0,
@@ -29,6 +30,8 @@ enum hal_device_state {
  * @mem_used: bytes of device memory that this process holds
  * @lock: Protects: @contexts
  * @contexts: its contexts
+ * @node: in the list of open devices
+ * @va: its addresses, in hal's map of them
  */
 struct hal_device {
 	struct kref ref;
@@ -40,6 +43,8 @@ struct hal_device {
 	_Atomic uint64_t mem_used;
 	pthread_mutex_t lock;
 	struct hal_list contexts;
+	struct hal_list node;
+	struct hal_range va;
 };
 
 /**
@@ -48,6 +53,7 @@ struct hal_device {
  * @index: which one
  * @dev: out: the device, one reference
  *
+ * A device that is open already gets one more reference.
  * Return: 0, -ENODEV (no such device), -ENOSYS (the driver lacks an op that the device's
  * capabilities ask for), -ENOMEM, or as the driver fails.
  */

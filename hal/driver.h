@@ -268,7 +268,8 @@ struct hal_device_ops {
  * @query: last completed sequence number, with HAL_TIMELINE_ERROR. Only when there is no
  *	hal_stream.timeline
  * @errors: take failures that were not taken yet, oldest first. Return: number taken, 0 to @n.
- *	*@dropped grows by those for which there was no room
+ *	*@dropped grows by those for which there was no room, ever. Called with a lock of hal's
+ *	held, by one thread at a time: does not wait for work
  * @notify: write 1 to an eventfd once @seq has completed; @fd stays the caller's. Only with
  *	NPU_CAP_COMPLETION_FD
  * @abort: discard what is queued, stop what runs. Only with NPU_CAP_ABORT

@@ -13,11 +13,16 @@
  * @ref: references
  * @ctx: its context, of which it holds a reference
  * @handle: the event's handle
+ * @node: in one of the context's lists
+ * @last: point of its last record: until then a task may write to it. Written under the submit
+ *	lock of that stream
  */
 struct hal_event {
 	struct kref ref;
 	struct hal_context *ctx;
 	uint64_t handle;
+	struct hal_list node;
+	struct hal_point last;
 };
 
 /*

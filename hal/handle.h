@@ -6,7 +6,7 @@
  * unmapped, so that a look-up needs no lock: it reads the slot, and compares
  * the generation. Generations start from a seed of the table's own, so that
  * handles of another copy of the library miss; a slot whose generation would
- * wrap is retired.
+ * wrap is retired. CONFIG_HAL_HANDLES_MAX bounds the slots of a table.
  */
 #ifndef HAL_HANDLE_H
 #define HAL_HANDLE_H
@@ -33,13 +33,16 @@ enum hal_handle_type {
  * @obj: the object, NULL when free. A look-up without a reference may read it,
  *	but not follow it
  * @next_free: index of the next free slot; under the table's lock
+ * @lock: Protects: that @obj lives while @gen is its own. Whoever wants a reference takes it,
+ *	compares, and gets the reference; whoever destroys retires the handle under it. Of a
+ *	stream it is the submit lock
  */
 struct hal_slot {
 	_Atomic uint32_t gen;
 	uint32_t index;
 	void *_Atomic obj;
 	uint32_t next_free;
-	uint32_t pad;
+	struct hal_spin lock;
 };
 
 /**
@@ -81,10 +84,10 @@ static inline struct hal_slot *hal_slot_at(enum hal_handle_type type, uint64_t h
 	return (struct hal_slot *)(c + (size_t)(i % HAL_HANDLE_CHUNK) * t->slot_size);
 }
 
-/* Whether the slot holds the object that the handle was made for. */
+/* Whether the slot holds the object that the handle was made for. A forged even one never does. */
 static inline bool hal_slot_is(const struct hal_slot *s, uint64_t h)
 {
-	return hal_load_acquire(&s->gen) == (uint32_t)h;
+	return hal_load_acquire(&s->gen) == (uint32_t)h && (h & 1);
 }
 
 /**
@@ -92,15 +95,24 @@ static inline bool hal_slot_is(const struct hal_slot *s, uint64_t h)
  * @type: which table
  * @slot: out: the slot
  *
- * Return: 0, -ENOMEM, -ENOSPC (all 2^24 are taken or retired).
+ * Return: 0, -ENOMEM, -ENOSPC (CONFIG_HAL_HANDLES_MAX are taken or retired); the thread's record
+ * is filled.
  */
 int hal_handle_alloc(enum hal_handle_type type, struct hal_slot **slot);
 
 /* Puts the object in and makes the slot findable; returns the handle. */
 uint64_t hal_handle_publish(enum hal_handle_type type, struct hal_slot *slot, void *obj);
 
-/* Makes the handle stale. The slot stays the caller's until hal_handle_free(). */
-void hal_handle_retire(struct hal_slot *slot);
+/*
+ * Makes the handle stale. The slot stays the caller's until hal_handle_free(); until then
+ * hal_handle_restore() makes the same handle good again. Both with the slot's lock held, when
+ * others may look for the object.
+ */
+void hal_handle_retire(enum hal_handle_type type, struct hal_slot *slot);
+void hal_handle_restore(enum hal_handle_type type, struct hal_slot *slot);
+/* The same object under a new handle; 0: no generation is left, and the old one stays good. */
+uint64_t hal_handle_renew(enum hal_handle_type type, struct hal_slot *slot);
+/* Gives back a slot that was retired, or never published. */
 void hal_handle_free(enum hal_handle_type type, struct hal_slot *slot);
 
 /*
@@ -109,7 +121,10 @@ void hal_handle_free(enum hal_handle_type type, struct hal_slot *slot);
  */
 int hal_handle_error(enum hal_handle_type type, uint64_t h, const char *op);
 
-/* Calls fn on each slot in use, in order of index; stops when it returns nonzero. */
+/* The handle of the object in a slot, 0: free. */
+uint64_t hal_handle_of(enum hal_handle_type type, const struct hal_slot *slot);
+
+/* Calls fn on each slot in use, in order, without a lock; stops when it returns nonzero. */
 int hal_handle_for_each(enum hal_handle_type type, int (*fn)(struct hal_slot *slot, void *arg),
 			void *arg);
 uint32_t hal_handle_count(enum hal_handle_type type);

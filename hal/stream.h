@@ -7,6 +7,9 @@
  * driver; it takes no reference. A query reads the timeline. All that can block
  * takes a reference.
  *
+ * A slot's sequence numbers never restart: a point {stream, seq} says by seq which
+ * of the streams that were in the slot it belongs to.
+ *
  * Every function answers a handle of 0 with -EINVAL, one that was never given
  * out with -EBADF, one of a destroyed stream with -ESTALE, and a device that is
  * lost with -ENODEV.
@@ -21,8 +24,10 @@
  * @ref: references
  * @ops: its driver's ops
  * @ctx: its context, of which it holds a reference
- * @handle: its handle
+ * @handle: its handle; another one after hal_stream_rehandle()
+ * @slot: its slot, where the submit lock is
  * @node: in the context's list
+ * @going: HAL_GOING_*: whether somebody is destroying it; under the context's lock
  * @first_seq: sequence number of its first task
  * @timeline: where the driver publishes progress, or NULL
  * @priority: 0 (first) to info.priorities - 1
@@ -30,19 +35,29 @@
  * @fail_mode: what it does after a failure
  * @wait_mode: how threads wait for it, unless they say otherwise
  * @kind: the runtime's own
- * @err_lock: Protects: @errors, @error_count, @reported, @error_dropped
+ * @err_lock: Protects: @errors, @error_count, @reported, @error_dropped, @gone; the driver's
+ *	->errors is called with it held
  * @errors: failures taken from the driver
  * @error_count: entries of @errors
  * @reported: counts reports; a wait that began before a report learns of it, too
  * @error_dropped: failures for which there was no room
+ * @gone: the slot is not this stream's any more
  */
 #define HAL_STREAM_ERRORS 16
+struct hal_stream_slot;
+
+/* hal_stream.going */
+#define HAL_GOING_ALONE 1u	/* hal_stream_destroy() */
+#define HAL_GOING_CONTEXT 2u	/* hal_context_destroy() */
+
 struct hal_stream {
 	struct kref ref;
 	const struct hal_stream_ops *ops;
 	struct hal_context *ctx;
-	uint64_t handle;
+	_Atomic uint64_t handle;
+	struct hal_stream_slot *slot;
 	struct hal_list node;
+	uint32_t going;
 	uint64_t first_seq;
 	const uint64_t *timeline;
 	uint32_t priority;
@@ -58,6 +73,7 @@ struct hal_stream {
 	uint32_t error_count;
 	_Atomic uint64_t reported;
 	uint64_t error_dropped;
+	bool gone;
 };
 
 /**
@@ -99,6 +115,10 @@ int hal_stream_destroy(uint64_t stream, int64_t timeout_ms);
  */
 int hal_stream_launch(uint64_t stream, uint64_t kernel, uint32_t blocks, const void *args,
 		      size_t size, uint64_t place);
+/*
+ * The copy is checked here as by hal_copy_check(). Nothing to do: 0. Neither side device memory:
+ * -EINVAL; neither of the stream's device: -EXDEV.
+ */
 int hal_stream_copy(uint64_t stream, const struct hal_copy *c, uint64_t place);
 int hal_stream_fill(uint64_t stream, void *dst, int byte, size_t size, uint64_t place);
 int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint32_t flags,

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Contexts.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "hal/internal.h"
+
+static void init_base(struct hal_context *ctx, struct hal_device *dev)
+{
+	pthread_condattr_t attr;
+
+	kref_init(&ctx->ref);
+	ctx->dev = hal_device_get(dev);
+	hal_list_init(&ctx->node);
+	pthread_mutex_init(&ctx->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&ctx->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	hal_list_init(&ctx->streams);
+	hal_list_init(&ctx->memory);
+	hal_list_init(&ctx->modules);
+	hal_list_init(&ctx->events);
+	hal_list_init(&ctx->ended_events);
+}
+
+static void free_base(struct hal_context *ctx)
+{
+	struct hal_device *dev = ctx->dev;
+
+	pthread_cond_destroy(&ctx->changed);
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx);
+	hal_device_put(dev);
+}
+
+/**
+ * hal_context_create() - make a context
+ * @dev: the device
+ * @ctx: out: its handle
+ *
+ * Return: 0, -ENOSPC, -ENOMEM, the device's state, or as the device fails.
+ */
+int hal_context_create(struct hal_device *dev, uint64_t *ctx)
+{
+	size_t size = dev->drv->device->context_size;
+	struct hal_context *c;
+	struct hal_slot *slot;
+	int rc;
+
+	*ctx = 0;
+	rc = hal_device_usable(dev, "context_create");
+	if (rc)
+		return rc;
+	c = hal_zalloc_aligned(HAL_CACHELINE, size > sizeof(*c) ? size : sizeof(*c));
+	if (!c)
+		return hal_fail_at(-ENOMEM, "context_create", dev, 0, "no memory for a context");
+	init_base(c, dev);
+	rc = hal_handle_alloc(HAL_HANDLE_CONTEXT, &slot);
+	if (rc)
+		goto free;
+	hal_error_clear();
+	rc = dev->drv->device->context_init(c);
+	if (rc) {
+		hal_driver_failed(rc, "context_create", dev);
+		goto free_slot;
+	}
+	pthread_mutex_lock(&dev->lock);
+	hal_list_add_tail(&dev->contexts, &c->node);
+	pthread_mutex_unlock(&dev->lock);
+	hal_spin_lock(&slot->lock);
+	c->handle = hal_handle_publish(HAL_HANDLE_CONTEXT, slot, c);
+	hal_spin_unlock(&slot->lock);
+	*ctx = c->handle;
+	return 0;
+free_slot:
+	hal_handle_free(HAL_HANDLE_CONTEXT, slot);
+free:
+	free_base(c);
+	return rc;
+}
+
+/**
+ * hal_context_get() - the context of a handle
+ * @ctx: the handle
+ * @op: for the error record
+ *
+ * Return: the context with a reference, or NULL with the thread's record filled.
+ */
+struct hal_context *hal_context_get(uint64_t ctx, const char *op)
+{
+	struct hal_slot *slot = hal_slot_at(HAL_HANDLE_CONTEXT, ctx);
+	struct hal_context *c = NULL;
+
+	if (slot) {
+		hal_spin_lock(&slot->lock);
+		if (hal_slot_is(slot, ctx)) {
+			c = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
+			kref_get(&c->ref);
+		}
+		hal_spin_unlock(&slot->lock);
+	}
+	if (!c)
+		hal_handle_error(HAL_HANDLE_CONTEXT, ctx, op);
+	return c;
+}
+
+static void release(struct kref *ref)
+{
+	struct hal_context *ctx = container_of(ref, struct hal_context, ref);
+
+	ctx->dev->drv->device->context_fini(ctx);
+	free_base(ctx);
+}
+
+/* Gives a reference back. NULL is fine. */
+void hal_context_put(struct hal_context *ctx)
+{
+	if (ctx)
+		kref_put(&ctx->ref, release);
+}
+
+int hal_context_alive_locked(struct hal_context *ctx, const char *op)
+{
+	if (!ctx->dead)
+		return 0;
+	return hal_fail_at(-ESTALE, op, ctx->dev, 0, "context 0x%llx was destroyed",
+			   (unsigned long long)ctx->handle);
+}
+
+bool hal_context_wait_locked(struct hal_context *ctx, uint64_t deadline)
+{
+	struct timespec ts;
+
+	if (deadline == UINT64_MAX)
+		return !pthread_cond_wait(&ctx->changed, &ctx->lock);
+	ts.tv_sec = (time_t)(deadline / 1000000000u);
+	ts.tv_nsec = (long)(deadline % 1000000000u);
+	return !pthread_cond_timedwait(&ctx->changed, &ctx->lock, &ts);
+}
+
+/* ---- destroying ------------------------------------------------------------------- */
+
+/*
+ * Makes all streams ours to destroy, their handles stale. Those that somebody
+ * else is destroying are waited for: they go, or become ours. Return: false: not
+ * in time.
+ */
+static bool take_streams_locked(struct hal_context *ctx, uint64_t deadline)
+{
+	bool foreign;
+	struct hal_list *n;
+
+	do {
+		foreign = false;
+		hal_list_for_each(n, &ctx->streams) {
+			struct hal_stream *s = hal_list_entry(n, struct hal_stream, node);
+
+			if (!s->going) {
+				s->going = HAL_GOING_CONTEXT;
+				hal_stream_retire(s);
+			}
+			foreign |= s->going != HAL_GOING_CONTEXT;
+		}
+		if (foreign && !hal_context_wait_locked(ctx, deadline))
+			return false;
+	} while (foreign);
+	return true;
+}
+
+static void restore_locked(struct hal_context *ctx)
+{
+	struct hal_slot *slot = hal_slot_at(HAL_HANDLE_CONTEXT, ctx->handle);
+	struct hal_list *n;
+
+	hal_list_for_each(n, &ctx->streams) {
+		struct hal_stream *s = hal_list_entry(n, struct hal_stream, node);
+
+		if (s->going != HAL_GOING_CONTEXT)
+			continue;
+		s->going = 0;
+		hal_stream_restore(s);
+	}
+	ctx->dead = false;
+	hal_spin_lock(&slot->lock);
+	hal_handle_restore(HAL_HANDLE_CONTEXT, slot);
+	hal_spin_unlock(&slot->lock);
+}
+
+/* Takes the streams and drains them; on failure all is as it was. */
+static int quiesce(struct hal_context *ctx, uint64_t deadline)
+{
+	struct hal_list *n;
+	int rc = 0;
+
+	pthread_mutex_lock(&ctx->lock);
+	ctx->dead = true;
+	if (!take_streams_locked(ctx, deadline))
+		rc = hal_fail_at(-ETIMEDOUT, "context_destroy", ctx->dev, 0,
+				 "a stream of context 0x%llx is still being destroyed",
+				 (unsigned long long)ctx->handle);
+	pthread_mutex_unlock(&ctx->lock);
+	/* nobody adds to the list or takes from it now */
+	if (!rc)
+		hal_list_for_each(n, &ctx->streams) {
+			rc = hal_stream_drain(hal_list_entry(n, struct hal_stream, node), deadline);
+			if (rc)
+				break;
+		}
+	if (rc) {
+		pthread_mutex_lock(&ctx->lock);
+		restore_locked(ctx);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	return rc;
+}
+
+/* Retires the handle; the context with a reference, or NULL with the record filled. */
+static struct hal_context *retire(uint64_t handle, const char *op)
+{
+	struct hal_slot *slot = hal_slot_at(HAL_HANDLE_CONTEXT, handle);
+	struct hal_context *ctx = NULL;
+
+	if (slot) {
+		hal_spin_lock(&slot->lock);
+		if (hal_slot_is(slot, handle)) {
+			ctx = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
+			kref_get(&ctx->ref);
+			hal_handle_retire(HAL_HANDLE_CONTEXT, slot);
+		}
+		hal_spin_unlock(&slot->lock);
+	}
+	if (!ctx)
+		hal_handle_error(HAL_HANDLE_CONTEXT, handle, op);
+	return ctx;
+}
+
+/**
+ * hal_context_destroy() - destroy a context and all that is in it
+ * @ctx: its handle
+ * @timeout_ms: how long to wait for its streams
+ *
+ * Return: 0, -EINVAL, -EBADF, -ESTALE, -ETIMEDOUT (nothing was destroyed), -EDEADLK.
+ */
+int hal_context_destroy(uint64_t ctx, int64_t timeout_ms)
+{
+	struct hal_context *c;
+	int rc;
+
+	rc = hal_may_block("context_destroy");
+	if (rc)
+		return rc;
+	c = retire(ctx, "context_destroy");
+	if (!c)
+		return hal_error_last()->code;
+	rc = quiesce(c, hal_sys_deadline(timeout_ms));
+	if (rc) {
+		hal_context_put(c);
+		return rc;
+	}
+	while (!hal_list_empty(&c->streams))
+		hal_stream_finish(hal_list_entry(c->streams.next, struct hal_stream, node));
+	hal_events_destroy(c);
+	hal_modules_destroy(c);
+	hal_memory_destroy(c);
+
+	pthread_mutex_lock(&c->dev->lock);
+	hal_list_del(&c->node);
+	pthread_mutex_unlock(&c->dev->lock);
+	hal_handle_free(HAL_HANDLE_CONTEXT, hal_slot_at(HAL_HANDLE_CONTEXT, ctx));
+	hal_context_put(c);
+	hal_context_put(c);
+	return 0;
+}
+
+void hal_context_abandon(struct hal_context *ctx)
+{
+	struct hal_slot *slot = hal_slot_at(HAL_HANDLE_CONTEXT, ctx->handle);
+	struct hal_list *n;
+
+	hal_spin_lock(&slot->lock);
+	if (hal_slot_is(slot, ctx->handle))
+		hal_handle_retire(HAL_HANDLE_CONTEXT, slot);
+	hal_spin_unlock(&slot->lock);
+	pthread_mutex_lock(&ctx->lock);
+	ctx->dead = true;
+	hal_list_for_each(n, &ctx->streams)
+		hal_stream_abandon(hal_list_entry(n, struct hal_stream, node));
+	pthread_mutex_unlock(&ctx->lock);
+	hal_events_abandon(ctx);
+	hal_modules_abandon(ctx);
+	hal_memory_abandon(ctx);
+}
+
+/* ---- waiting for all streams ---------------------------------------------------------- */
+
+static void fill_marks_locked(struct hal_context *ctx, struct hal_stream_mark *m)
+{
+	struct hal_list *n;
+
+	hal_list_for_each(n, &ctx->streams) {
+		m->s = hal_list_entry(n, struct hal_stream, node);
+		kref_get(&m->s->ref);
+		m->since = hal_load_acquire(&m->s->reported);
+		hal_spin_lock(&m->s->slot->slot.lock);
+		m->seq = hal_load_relaxed(&m->s->slot->next_seq) - 1;	/* relaxed: locked */
+		hal_spin_unlock(&m->s->slot->slot.lock);
+		m++;
+	}
+}
+
+int hal_context_marks(struct hal_context *ctx, struct hal_stream_mark **marks, uint32_t *n)
+{
+	struct hal_list *node;
+	uint32_t room = 0;
+
+	*marks = NULL;
+	for (;;) {
+		pthread_mutex_lock(&ctx->lock);
+		*n = 0;
+		hal_list_for_each(node, &ctx->streams)
+			++*n;
+		if (*n <= room)
+			break;
+		room = *n;
+		pthread_mutex_unlock(&ctx->lock);
+		free(*marks);
+		*marks = hal_zalloc(room * sizeof(**marks));
+		if (!*marks)
+			return hal_fail_at(-ENOMEM, "context", ctx->dev, 0,
+					   "no memory for a list of %u streams", room);
+	}
+	fill_marks_locked(ctx, *marks);
+	pthread_mutex_unlock(&ctx->lock);
+	return 0;
+}
+
+void hal_marks_put(struct hal_stream_mark *marks, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		hal_stream_put(marks[i].s);
+	free(marks);
+}
+
+/* The first failure of all streams becomes the record; its text counts the others. */
+static int report_all(struct hal_stream_mark *marks, uint32_t n)
+{
+	struct hal_error first = { 0 }, e;
+	uint32_t more = 0, i;
+
+	for (i = 0; i < n; i++) {
+		if (!hal_stream_report(marks[i].s, marks[i].seq, marks[i].since, &more, &e))
+			continue;
+		if (first.code)
+			more++;
+		else
+			first = e;
+	}
+	return first.code ? hal_stream_failed(&first, more) : 0;
+}
+
+/**
+ * hal_context_sync() - wait until all streams have done what was submitted before
+ * @ctx: the context
+ * @timeout_ms: for all of them together
+ * @flags: HAL_WAIT_*
+ *
+ * Return: 0, -ETIMEDOUT, -EDEADLK, -ENOMEM, the device's state, or the first failure that
+ * nobody was told of: all of them count as told then.
+ */
+int hal_context_sync(struct hal_context *ctx, int64_t timeout_ms, uint32_t flags)
+{
+	uint64_t deadline = hal_sys_deadline(timeout_ms);
+	struct hal_stream_mark *marks;
+	uint32_t n, i;
+	int rc = 0;
+
+	if (timeout_ms)
+		rc = hal_may_block("context_sync");
+	if (!rc)
+		rc = hal_context_marks(ctx, &marks, &n);
+	if (rc)
+		return rc;
+	for (i = 0; i < n && !rc; i++)
+		rc = hal_stream_wait_host(marks[i].s, marks[i].seq, deadline, flags);
+	if (!rc)
+		rc = report_all(marks, n);
+	hal_marks_put(marks, n);
+	return rc;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What hal/'s files share among themselves.
+ */
+#ifndef HAL_INTERNAL_H
+#define HAL_INTERNAL_H
+
+#include "hal/event.h"
+#include "hal/handle.h"
+#include "hal/kernel.h"
+#include "hal/log.h"
+#include "hal/memory.h"
+#include "hal/stream.h"
+#include "hal/sys.h"
+#include "hal/tls.h"
+
+#define HAL_INLINE static inline __attribute__((always_inline))
+#define HAL_COLD __attribute__((noinline, cold))
+
+/**
+ * struct hal_stream_slot - the slot of a stream
+ * @slot: the handle's part; its lock is the stream's submit lock
+ * @err: failures may be in the stream's list that somebody has to be told of
+ * @next_seq: sequence number of the next task; written under the submit lock. Never restarts:
+ *	the next stream in the slot goes on from it, so a point of an old stream is below it
+ * @timeline: the driver's word, NULL: ask the driver; of a slot without a stream, @done
+ * @done: last sequence number of the streams that were in the slot
+ * @dev: device of the stream; read under the submit lock, or compared
+ * @ctx: context of the stream; likewise
+ */
+struct hal_stream_slot {
+	struct hal_slot slot;
+	_Atomic uint32_t err;
+	_Atomic uint64_t next_seq;
+	const uint64_t *_Atomic timeline;
+	uint64_t done;
+	struct hal_device *_Atomic dev;
+	struct hal_context *_Atomic ctx;
+} __attribute__((aligned(2 * HAL_CACHELINE)));
+
+/**
+ * struct hal_event_slot - the slot of an event
+ * @slot: the handle's part; its obj is the driver's part of a timed event, NULL before the first
+ *	record, and of an untimed one. Its lock is held by those who write what follows
+ * @version: odd while @stream, @seq, @dev are written
+ * @flags: NPU_EVENT_*
+ * @stream: stream of the last record
+ * @seq: sequence number of the last record, 0: none
+ * @dev: device of the last record, or of the driver's part
+ */
+struct hal_event_slot {
+	struct hal_slot slot;
+	_Atomic uint32_t version;
+	_Atomic uint32_t flags;
+	_Atomic uint64_t stream;
+	_Atomic uint64_t seq;
+	struct hal_device *_Atomic dev;
+} __attribute__((aligned(HAL_CACHELINE)));
+
+/**
+ * struct hal_kernel_slot - the slot of a kernel
+ * @slot: the handle's part
+ * @token: hal_kernel.token
+ * @ctx: context of the module; compared, not followed
+ */
+struct hal_kernel_slot {
+	struct hal_slot slot;
+	_Atomic uint64_t token;
+	struct hal_context *_Atomic ctx;
+} __attribute__((aligned(HAL_CACHELINE)));
+
+static inline struct hal_stream_slot *hal_stream_slot_at(uint64_t h)
+{
+	return (struct hal_stream_slot *)hal_slot_at(HAL_HANDLE_STREAM, h);
+}
+
+/* ---- errors ---- */
+
+/* hal_fail() with the device and stream that it is about; both may be 0. */
+int hal_fail_at(int code, const char *op, const struct hal_device *dev, uint64_t stream,
+		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* -EOPNOTSUPP, naming the device, unless it has the capabilities. */
+int hal_need(const struct hal_device *dev, uint64_t caps, const char *op);
+/* -EDEADLK inside a callback. */
+int hal_may_block(const char *op);
+/* Passes the code of a driver on; a driver that said nothing about it gets a text. */
+int hal_driver_failed(int code, const char *op, const struct hal_device *dev);
+/* Keeps the record of the thread over calls that may overwrite it. */
+void hal_error_save(struct hal_error *e);
+void hal_error_restore(const struct hal_error *e);
+
+/* ---- devices, contexts ---- */
+
+/* In the child of a fork: calls the drivers' ->fork_child. */
+void hal_driver_fork_child(void);
+/* Whether it is one of the open devices; for pointers without a reference. */
+bool hal_device_is_open(const struct hal_device *dev);
+/* The driver lacks an op that the capabilities ask for: -ENOSYS with its name. */
+int hal_driver_check(const struct hal_driver *drv, const struct hal_device_info *info);
+/* What is in the context goes stale; the objects stay. */
+void hal_context_abandon(struct hal_context *ctx);
+/* Under ctx->lock: -ESTALE when the context is being destroyed. */
+int hal_context_alive_locked(struct hal_context *ctx, const char *op);
+/* Waits for ctx->changed; false: the deadline has passed. */
+bool hal_context_wait_locked(struct hal_context *ctx, uint64_t deadline);
+
+/* ---- streams ---- */
+
+/**
+ * struct hal_stream_mark - a stream and how far to wait
+ * @s: the stream, a reference
+ * @seq: up to which task
+ * @since: hal_stream.reported as the wait began
+ */
+struct hal_stream_mark {
+	struct hal_stream *s;
+	uint64_t seq;
+	uint64_t since;
+};
+
+/*
+ * Streams of a context with what was submitted to them so far, each with a reference; -ENOMEM.
+ * As the submit lock of each is taken, a launch under way has come to its end.
+ */
+int hal_context_marks(struct hal_context *ctx, struct hal_stream_mark **marks, uint32_t *n);
+void hal_marks_put(struct hal_stream_mark *marks, uint32_t n);
+
+/* Last completed sequence number, with HAL_TIMELINE_ERROR; asks the driver if it must. */
+int hal_stream_word(struct hal_stream *s, uint64_t *word);
+/* Waits by the driver alone: reports nothing. */
+int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
+/*
+ * Whether a point has completed, well or not. The second is one load, for use under a spin lock:
+ * it says no of a stream without a timeline.
+ */
+bool hal_point_done(const struct hal_point *p);
+bool hal_point_passed(const struct hal_point *p);
+
+/* The stream that a point lies in, with a reference; NULL: it is gone, the point done. */
+struct hal_stream *hal_point_get(const struct hal_point *p);
+
+/*
+ * Destroying in steps, each with hal_stream.going set by the caller: retire, drain, then finish or
+ * restore.
+ */
+void hal_stream_retire(struct hal_stream *s);
+int hal_stream_drain(struct hal_stream *s, uint64_t deadline);
+void hal_stream_restore(struct hal_stream *s);
+/* Takes the stream out of its context and drops the context's hold of it. */
+void hal_stream_finish(struct hal_stream *s);
+/* The same for a device that is given up: the stream itself stays. */
+void hal_stream_abandon(struct hal_stream *s);
+
+/* stream_error.c: takes failures from the driver into the stream's list. */
+void hal_stream_collect(struct hal_stream *s);
+/* The errno of the first failure up to seq that nobody was told of, which stays untold. */
+int hal_stream_peek(struct hal_stream *s, uint64_t seq);
+/*
+ * Reports the first failure up to seq that nobody was told of, or that somebody was told of since
+ * @since (hal_stream.reported): fills the thread's record. *@more grows by further ones.
+ */
+int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, uint32_t *more,
+		      struct hal_error *e);
+/* After a wait: fills the record and returns the code of what hal_stream_report() finds. */
+int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since);
+void hal_stream_forget(struct hal_stream *s);
+
+/* Completes the text by how many more failed, and makes it the thread's record. */
+int hal_stream_failed(struct hal_error *e, uint32_t more);
+
+/* What a submission finds out under the lock, where no record can be filled. */
+#define HAL_SUBMIT_STALE (-5001)	/* the stream's handle */
+#define HAL_SUBMIT_STATE (-5002)	/* of the device */
+#define HAL_SUBMIT_CAPS (-5003)		/* the device can't do this */
+#define HAL_SUBMIT_XDEV (-5004)		/* something of another device or context */
+#define HAL_SUBMIT_KERNEL (-5005)	/* the kernel's handle */
+#define HAL_SUBMIT_ARGS (-5006)		/* more bytes of arguments than the device takes */
+#define HAL_SUBMIT_BLOCKS (-5007)	/* more blocks than the device takes */
+#define HAL_SUBMIT_AGAIN 1		/* of hal_submit_settle(): submit again */
+
+/**
+ * struct hal_submit - a submission under way
+ * @stream: handle of the stream
+ * @kernel: handle of the kernel, if it is a launch
+ * @op: for the error record
+ * @place: code address of the caller
+ * @deadline: until when to wait for room, 0: not yet known
+ * @seq: out: the task's sequence number
+ * @s: the stream, a reference, after a code other than 0 that it has to do with
+ */
+struct hal_submit {
+	uint64_t stream;
+	uint64_t kernel;
+	const char *op;
+	uint64_t place;
+	uint64_t deadline;
+	uint64_t seq;
+	struct hal_stream *s;
+};
+
+/* Outside the lock: does what a code other than 0 asks for. 0: submitted; HAL_SUBMIT_AGAIN. */
+int hal_submit_settle(struct hal_submit *sub, int code);
+/* Submits the record of a timed event once, under the lock of the event's slot. */
+int hal_submit_record(struct hal_submit *sub, struct hal_event *e);
+
+/* ---- events, memory, modules of a context that goes ---- */
+
+void hal_events_destroy(struct hal_context *ctx);
+void hal_events_reap(struct hal_context *ctx, bool all);
+void hal_memory_destroy(struct hal_context *ctx);
+void hal_modules_destroy(struct hal_context *ctx);
+/* The same for a device that is given up: handles go stale, the objects stay. */
+void hal_events_abandon(struct hal_context *ctx);
+void hal_memory_abandon(struct hal_context *ctx);
+void hal_modules_abandon(struct hal_context *ctx);
+
+/* Device addresses, so that a stale pointer is never taken for one of the host. */
+int hal_memory_add_device(struct hal_device *dev);
+void hal_memory_del_device(struct hal_device *dev);
+/* Checks a range of device memory; its device, no reference. */
+int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
+
+#endif /* HAL_INTERNAL_H */

@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory: what is allocated and where, and copies and fills that are ordered with
+ * no stream.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hal/internal.h"
+
+#define MEM_FLAGS (HAL_MEM_HUGE_FIRST | HAL_MEM_HUGE_ONLY)
+
+/*
+ * map_lock Protects: map (all allocations), va_map (addresses of the open devices),
+ * and whether an allocation is in map: its range's size, 0: it is not.
+ */
+static pthread_rwlock_t map_lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct hal_range_map map;
+static struct hal_range_map va_map;
+
+static struct hal_memory *memory_of(struct hal_range *r)
+{
+	return r ? container_of(r, struct hal_memory, range) : NULL;
+}
+
+/* ---- the map --------------------------------------------------------------------- */
+
+int hal_memory_add_device(struct hal_device *dev)
+{
+	bool ok;
+
+	if (!hal_device_can(dev, NPU_CAP_MEM))
+		return 0;
+	dev->va.start = dev->info.va_start;
+	dev->va.size = dev->info.va_size;
+	pthread_rwlock_wrlock(&map_lock);
+	ok = hal_range_insert(&va_map, &dev->va);
+	pthread_rwlock_unlock(&map_lock);
+	if (ok)
+		return 0;
+	dev->va.size = 0;
+	return hal_fail_at(-EEXIST, "device_open", dev, 0,
+			   "device %d: its addresses are another device's", dev->ordinal);
+}
+
+void hal_memory_del_device(struct hal_device *dev)
+{
+	pthread_rwlock_wrlock(&map_lock);
+	if (dev->va.size)
+		hal_range_remove(&va_map, &dev->va);
+	dev->va.size = 0;
+	pthread_rwlock_unlock(&map_lock);
+}
+
+static bool insert(struct hal_memory *m)
+{
+	bool ok;
+
+	m->range.start = (uint64_t)(uintptr_t)m->addr;
+	m->range.size = m->real_size;
+	pthread_rwlock_wrlock(&map_lock);
+	ok = hal_range_insert(&map, &m->range);
+	if (!ok)
+		m->range.size = 0;
+	pthread_rwlock_unlock(&map_lock);
+	return ok;
+}
+
+/* With map_lock held for writing. Whoever gets true has the allocation to let go. */
+static bool take_out_locked(struct hal_memory *m)
+{
+	if (!m->range.size)
+		return false;
+	hal_range_remove(&map, &m->range);
+	m->range.size = 0;
+	return true;
+}
+
+/* ---- allocations -------------------------------------------------------------------- */
+
+static void free_base(struct hal_memory *m)
+{
+	struct hal_context *ctx = m->ctx;
+
+	free(m);
+	hal_context_put(ctx);
+}
+
+static void undo(struct hal_memory *m)
+{
+	const struct hal_memory_ops *ops = m->ctx->dev->drv->memory;
+
+	switch (m->kind) {
+	case HAL_MEMORY_DEVICE:
+		ops->free(m);
+		atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
+					  memory_order_relaxed);	/* a statistic */
+		break;
+	case HAL_MEMORY_HOST:
+		ops->host_free(m);
+		break;
+	case HAL_MEMORY_REGISTERED:
+		ops->host_unregister(m);
+		break;
+	}
+}
+
+static void release(struct kref *ref)
+{
+	struct hal_memory *m = container_of(ref, struct hal_memory, ref);
+
+	undo(m);
+	free_base(m);
+}
+
+static struct hal_memory *new_memory(struct hal_context *ctx, size_t size,
+				     enum hal_memory_kind kind, uint32_t flags)
+{
+	size_t bytes = ctx->dev->drv->memory->obj_size;
+	struct hal_memory *m;
+
+	m = hal_zalloc_aligned(HAL_CACHELINE, bytes > sizeof(*m) ? bytes : sizeof(*m));
+	if (!m)
+		return NULL;
+	kref_init(&m->ref);
+	kref_get(&ctx->ref);
+	m->ctx = ctx;
+	m->size = size;
+	m->real_size = size;
+	m->kind = kind;
+	m->flags = flags;
+	hal_list_init(&m->node);
+	return m;
+}
+
+static int do_alloc(struct hal_memory *m)
+{
+	const struct hal_memory_ops *ops = m->ctx->dev->drv->memory;
+	int rc;
+
+	if (m->kind == HAL_MEMORY_HOST)
+		return ops->host_alloc(m);
+	rc = ops->alloc(m);
+	if (!rc)
+		hal_add_relaxed(&m->ctx->dev->mem_used, m->real_size);	/* a statistic */
+	return rc;
+}
+
+/* Makes it part of its context; the last step, after which it can be found. */
+static int attach(struct hal_memory *m, const char *op)
+{
+	struct hal_context *ctx = m->ctx;
+	int rc;
+
+	pthread_mutex_lock(&ctx->lock);
+	rc = hal_context_alive_locked(ctx, op);
+	if (!rc)
+		hal_list_add_tail(&ctx->memory, &m->node);
+	pthread_mutex_unlock(&ctx->lock);
+	return rc;
+}
+
+static void detach(struct hal_memory *m)
+{
+	pthread_mutex_lock(&m->ctx->lock);
+	hal_list_del(&m->node);
+	pthread_mutex_unlock(&m->ctx->lock);
+}
+
+static int check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flags, const char *op)
+{
+	int rc = hal_need(ctx->dev, caps, op);
+
+	if (rc)
+		return rc;
+	if (flags & ~MEM_FLAGS)
+		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "flags 0x%x", flags);
+	return hal_device_usable(ctx->dev, op);
+}
+
+static int too_much(struct hal_context *ctx, size_t size, const char *op)
+{
+	return hal_fail_at(-ENOMEM, op, ctx->dev, 0, "device %d: no memory for %zu bytes",
+			   ctx->dev->ordinal, size);
+}
+
+static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
+		 enum hal_memory_kind kind, const char *op, void **ptr)
+{
+	uint64_t align = ctx->dev->info.mem_align;
+	struct hal_memory *m;
+	int rc;
+
+	if (!align)
+		align = HAL_CACHELINE;
+	if (size > SIZE_MAX - align ||
+	    (kind == HAL_MEMORY_DEVICE && size > ctx->dev->info.mem_total))
+		return too_much(ctx, size, op);
+	m = new_memory(ctx, size, kind, flags);
+	if (!m)
+		return too_much(ctx, size, op);
+	m->real_size = (size_t)hal_align_up(size, align);
+	hal_error_clear();
+	rc = do_alloc(m);
+	if (rc) {
+		if (rc == -ENOMEM)
+			too_much(ctx, size, op);
+		else
+			hal_driver_failed(rc, op, ctx->dev);
+		goto free;
+	}
+	if (!insert(m)) {
+		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
+				 "device %d gave memory at %p that is another's",
+				 ctx->dev->ordinal, m->addr);
+		goto undo;
+	}
+	rc = attach(m, op);
+	if (rc)
+		goto out;
+	*ptr = m->addr;
+	return 0;
+out:
+	pthread_rwlock_wrlock(&map_lock);
+	take_out_locked(m);
+	pthread_rwlock_unlock(&map_lock);
+undo:
+	undo(m);
+free:
+	free_base(m);
+	return rc;
+}
+
+/**
+ * hal_mem_alloc() - allocate device memory
+ * @ctx: the context
+ * @size: bytes; 0 gives NULL
+ * @flags: HAL_MEM_*
+ * @ptr: out: the memory
+ *
+ * Return: 0, -EINVAL, -ENOMEM, -EOPNOTSUPP, -ESTALE (the context is going), the device's state.
+ */
+int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr)
+{
+	int rc;
+
+	*ptr = NULL;
+	rc = check_alloc(ctx, NPU_CAP_MEM, flags, "malloc");
+	if (rc || !size)
+		return rc;
+	return alloc(ctx, size, flags, HAL_MEMORY_DEVICE, "malloc", ptr);
+}
+
+/**
+ * hal_mem_host_alloc() - allocate pinned host memory
+ * @ctx: the context
+ * @size: bytes; 0 gives NULL
+ * @flags: HAL_MEM_*
+ * @ptr: out: the memory
+ *
+ * Return: as hal_mem_alloc().
+ */
+int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr)
+{
+	int rc;
+
+	*ptr = NULL;
+	rc = check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags, "host_alloc");
+	if (rc || !size)
+		return rc;
+	return alloc(ctx, size, flags, HAL_MEMORY_HOST, "host_alloc", ptr);
+}
+
+/**
+ * hal_mem_host_register() - pin memory of the caller
+ * @ctx: the context
+ * @ptr: the memory
+ * @size: its bytes
+ * @flags: 0
+ *
+ * Return: 0, -EINVAL, -EEXIST (some of it is registered, or ours), -ENOMEM, -EFAULT, -EOPNOTSUPP,
+ * -ESTALE (the context is going), the device's state.
+ */
+int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint32_t flags)
+{
+	static const char op[] = "host_register";
+	struct hal_memory *m;
+	int rc;
+
+	rc = check_alloc(ctx, NPU_CAP_HOST_REGISTER, 0, op);
+	if (rc)
+		return rc;
+	if (flags || !ptr || !size || (uintptr_t)ptr + size < (uintptr_t)ptr)
+		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "%zu bytes at %p, flags 0x%x", size,
+				   ptr, flags);
+	m = new_memory(ctx, size, HAL_MEMORY_REGISTERED, 0);
+	if (!m)
+		return too_much(ctx, size, op);
+	m->addr = ptr;
+	if (!insert(m)) {
+		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
+				 "some of the %zu bytes at %p is registered or ours", size, ptr);
+		goto free;
+	}
+	hal_error_clear();
+	rc = ctx->dev->drv->memory->host_register(m);
+	if (rc) {
+		hal_driver_failed(rc, op, ctx->dev);
+		goto out;
+	}
+	rc = attach(m, op);
+	if (!rc)
+		return 0;
+	undo(m);
+out:
+	pthread_rwlock_wrlock(&map_lock);
+	take_out_locked(m);
+	pthread_rwlock_unlock(&map_lock);
+free:
+	free_base(m);
+	return rc;
+}
+
+static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
+{
+	struct hal_memory *m;
+	bool ours = false;
+
+	if (!ptr)
+		return 0;
+	pthread_rwlock_wrlock(&map_lock);
+	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
+	if (m && m->addr == ptr && m->kind == kind)
+		ours = take_out_locked(m);
+	pthread_rwlock_unlock(&map_lock);
+	if (!ours)
+		return hal_fail(-EINVAL, op, "%p is not the start of such memory", ptr);
+	detach(m);
+	kref_put(&m->ref, release);
+	return 0;
+}
+
+/* Frees device memory: 0 or -EINVAL. Does not wait: the caller sees to it that nothing uses it. */
+int hal_mem_free(void *ptr)
+{
+	return let_go(ptr, HAL_MEMORY_DEVICE, "free");
+}
+
+/* Frees pinned host memory: 0 or -EINVAL. Does not wait. */
+int hal_mem_host_free(void *ptr)
+{
+	return let_go(ptr, HAL_MEMORY_HOST, "host_free");
+}
+
+/* The opposite of hal_mem_host_register(): 0 or -EINVAL. Does not wait. */
+int hal_mem_host_unregister(void *ptr)
+{
+	if (!ptr)
+		return hal_fail(-EINVAL, "host_unregister", "NULL");
+	return let_go(ptr, HAL_MEMORY_REGISTERED, "host_unregister");
+}
+
+/* Takes the next allocation of a context that goes; NULL: there is none. */
+static struct hal_memory *next_of(struct hal_context *ctx, bool *ours)
+{
+	struct hal_memory *m = NULL;
+
+	pthread_mutex_lock(&ctx->lock);
+	if (!hal_list_empty(&ctx->memory)) {
+		m = hal_list_entry(ctx->memory.next, struct hal_memory, node);
+		hal_list_del(&m->node);
+		pthread_rwlock_wrlock(&map_lock);
+		*ours = take_out_locked(m);	/* else somebody frees it now */
+		pthread_rwlock_unlock(&map_lock);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return m;
+}
+
+void hal_memory_destroy(struct hal_context *ctx)
+{
+	struct hal_memory *m;
+	bool ours;
+
+	while ((m = next_of(ctx, &ours)))
+		if (ours)
+			kref_put(&m->ref, release);
+}
+
+void hal_memory_abandon(struct hal_context *ctx)
+{
+	bool ours;
+
+	while (next_of(ctx, &ours))
+		;
+}
+
+/* ---- what a pointer is ------------------------------------------------------------------ */
+
+/**
+ * hal_pointer_info() - what a pointer is
+ * @ptr: the pointer
+ * @info: out: its allocation; kind 0: memory that we know nothing of
+ *
+ * Return: 0.
+ */
+int hal_pointer_info(const void *ptr, struct hal_pointer *info)
+{
+	struct hal_memory *m;
+
+	*info = (struct hal_pointer){ 0 };
+	pthread_rwlock_rdlock(&map_lock);
+	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
+	if (m) {
+		info->kind = m->kind;
+		info->dev = m->ctx->dev;
+		info->base = m->addr;
+		info->size = m->size;
+	}
+	pthread_rwlock_unlock(&map_lock);
+	return 0;
+}
+
+/*
+ * Looks at the span of bytes that begins at ptr: whose device memory it is (NULL:
+ * the host's), and whether it may be used. Returns NULL or what is wrong with it.
+ */
+static const char *look_locked(const void *ptr, uint64_t span, struct hal_device **dev)
+{
+	uint64_t start = (uint64_t)(uintptr_t)ptr, last = start + (span - 1);
+	struct hal_memory *m = memory_of(hal_range_find(&map, start));
+	struct hal_range *above;
+
+	*dev = NULL;
+	if (!ptr)
+		return "NULL";
+	if (last < start)
+		return "a range that wraps";
+	if (m && m->kind != HAL_MEMORY_REGISTERED) {
+		if (span > m->size || start - m->range.start > m->size - span)
+			return "a range that leaves its allocation";
+		if (m->kind == HAL_MEMORY_DEVICE)
+			*dev = m->ctx->dev;
+		return NULL;
+	}
+	above = hal_range_find(&va_map, start);
+	if (!above)
+		above = hal_range_above(&va_map, start);
+	if (above && above->start <= last)
+		return "device memory that is not allocated";
+	return NULL;
+}
+
+int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op)
+{
+	const char *wrong;
+
+	pthread_rwlock_rdlock(&map_lock);
+	wrong = look_locked(ptr, size, dev);
+	pthread_rwlock_unlock(&map_lock);
+	if (!wrong && !*dev)
+		wrong = "not device memory";
+	return wrong ? hal_fail(-EINVAL, op, "%zu bytes at %p: %s", size, ptr, wrong) : 0;
+}
+
+/* ---- copies ------------------------------------------------------------------------------ */
+
+static bool span_of(const struct hal_copy *c, size_t pitch, uint64_t *span)
+{
+	return !__builtin_mul_overflow((uint64_t)pitch, (uint64_t)c->height - 1, span) &&
+	       !__builtin_add_overflow(*span, (uint64_t)c->width, span);
+}
+
+static enum npu_copy_kind kind_of(const struct hal_device *dst, const struct hal_device *src)
+{
+	if (dst)
+		return src ? NPU_COPY_D2D : NPU_COPY_H2D;
+	return src ? NPU_COPY_D2H : NPU_COPY_H2H;
+}
+
+static const char *const kind_names[] = {
+	"auto", "host to host", "host to device", "device to host", "device to device",
+};
+
+/* What can be said without looking at the pointers: NULL or what is wrong. */
+static const char *check_shape(struct hal_copy *c, uint64_t *dst_span, uint64_t *src_span)
+{
+	if ((uint32_t)c->kind > NPU_COPY_D2D)
+		return "unknown kind";
+	if (c->height == 1) {
+		c->dst_pitch = c->width;
+		c->src_pitch = c->width;
+	}
+	if (c->dst_pitch < c->width || c->src_pitch < c->width)
+		return "a pitch below the width";
+	if (!span_of(c, c->dst_pitch, dst_span) || !span_of(c, c->src_pitch, src_span))
+		return "a size that overflows";
+	return NULL;
+}
+
+/**
+ * hal_copy_check() - check a copy and resolve its direction
+ * @c: the copy
+ * @dst_dev: out: device of dst, NULL: host
+ * @src_dev: out: the same of src
+ * @op: for the error record
+ *
+ * Of a single row the pitches do not matter, and become its width.
+ * Return: 0, -EINVAL.
+ */
+int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
+		   const char *op)
+{
+	uint64_t dst_span, src_span;
+	enum npu_copy_kind kind;
+	const char *wrong, *which = "";
+
+	*dst_dev = NULL;
+	*src_dev = NULL;
+	c->peer = false;
+	if (!c->width || !c->height) {
+		c->kind = NPU_COPY_H2H;
+		return 0;
+	}
+	wrong = check_shape(c, &dst_span, &src_span);
+	if (wrong)
+		return hal_fail(-EINVAL, op, "%s", wrong);
+	pthread_rwlock_rdlock(&map_lock);
+	wrong = look_locked(c->dst, dst_span, dst_dev);
+	if (wrong) {
+		which = "destination: ";
+	} else {
+		wrong = look_locked(c->src, src_span, src_dev);
+		if (wrong)
+			which = "source: ";
+	}
+	pthread_rwlock_unlock(&map_lock);
+	if (wrong)
+		return hal_fail(-EINVAL, op, "%s%s (%zu by %zu bytes, %p from %p)", which, wrong,
+				c->width, c->height, c->dst, c->src);
+	kind = kind_of(*dst_dev, *src_dev);
+	if (c->kind != NPU_COPY_AUTO && c->kind != kind)
+		return hal_fail(-EINVAL, op, "said to go from %s, but goes from %s (%p from %p)",
+				kind_names[c->kind], kind_names[kind], c->dst, c->src);
+	c->kind = kind;
+	c->peer = kind == NPU_COPY_D2D && *dst_dev != *src_dev;
+	return 0;
+}
+
+static void copy_on_host(const struct hal_copy *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->height; i++)
+		memmove((char *)c->dst + i * c->dst_pitch,
+			(const char *)c->src + i * c->src_pitch, c->width);
+}
+
+/**
+ * hal_mem_copy() - copy now
+ * @ctx: a context on the device of one side
+ * @c: the copy; resolved as by hal_copy_check()
+ *
+ * Ordered with no stream; done when it returns.
+ * Return: 0, -EINVAL, -EXDEV (neither side is of the context's device), -EOPNOTSUPP, the
+ * device's state, or as the driver fails.
+ */
+int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c)
+{
+	struct hal_device *dst, *src;
+	uint64_t caps = NPU_CAP_MEM;
+	int rc;
+
+	rc = hal_copy_check(c, &dst, &src, "memcpy");
+	if (rc || !c->width || !c->height)
+		return rc;
+	if (c->kind == NPU_COPY_H2H) {
+		copy_on_host(c);
+		return 0;
+	}
+	if (dst != ctx->dev && src != ctx->dev)
+		return hal_fail_at(-EXDEV, "memcpy", ctx->dev, 0,
+				   "neither %p nor %p is memory of device %d", c->dst, c->src,
+				   ctx->dev->ordinal);
+	if (c->height > 1)
+		caps |= NPU_CAP_COPY_2D;
+	if (c->peer)
+		caps |= NPU_CAP_PEER;
+	rc = hal_need(ctx->dev, caps, "memcpy");
+	if (!rc)
+		rc = hal_device_usable(ctx->dev, "memcpy");
+	return rc ? rc : ctx->dev->drv->memory->copy(ctx, c);
+}
+
+/**
+ * hal_mem_fill() - set bytes of device memory now
+ * @ctx: a context on its device
+ * @dst: the first byte
+ * @byte: the value, of which the low eight bits count
+ * @size: how many
+ *
+ * Return: 0, -EINVAL (not device memory, or it leaves its allocation), -EXDEV, -EOPNOTSUPP, the
+ * device's state, or as the driver fails.
+ */
+int hal_mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size)
+{
+	struct hal_device *dev;
+	int rc;
+
+	rc = hal_need(ctx->dev, NPU_CAP_MEM, "memset");
+	if (rc || !size)
+		return rc;
+	rc = hal_range_check(dst, size, &dev, "memset");
+	if (rc)
+		return rc;
+	if (dev != ctx->dev)
+		return hal_fail_at(-EXDEV, "memset", ctx->dev, 0, "%p is memory of device %d", dst,
+				   dev->ordinal);
+	rc = hal_device_usable(dev, "memset");
+	return rc ? rc : dev->drv->memory->fill(ctx, dst, byte & 0xff, size);
+}

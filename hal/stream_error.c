@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Failures of a stream's tasks: taken from the driver when its timeline says that
+ * there are some, kept until a wait that covers them has told of them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/internal.h"
+
+/* Whether somebody still has to be told. In mode stop a failure is told again and again. */
+static bool untold(const struct hal_stream *s, const struct hal_stream_error *f)
+{
+	return !f->reported_at || s->fail_mode == NPU_FAIL_STOP;
+}
+
+static void set_flag_locked(struct hal_stream *s)
+{
+	uint32_t any = 0, i;
+
+	for (i = 0; i < s->error_count; i++)
+		any |= untold(s, &s->errors[i]);
+	if (!s->gone)
+		hal_store_release(&s->slot->err, any);
+}
+
+/* Makes room by those that were told of; who still waits for them learns of the later ones. */
+static void compact_locked(struct hal_stream *s)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < s->error_count; i++)
+		if (untold(s, &s->errors[i]))
+			s->errors[n++] = s->errors[i];
+	s->error_count = n;
+}
+
+static void log_failure(const struct hal_stream *s, const struct hal_task_error *e)
+{
+	hal_err(HAL_LOG_CORE, "device %d stream 0x%llx: task %llu (%s) failed: %s",
+		s->ctx->dev->ordinal, (unsigned long long)s->handle, (unsigned long long)e->seq,
+		e->op ? e->op : "?", hal_errno_name(e->code) ? hal_errno_name(e->code) : "?");
+}
+
+/*
+ * The slot's flag is set before the driver is asked, for the driver takes its mark
+ * off the timeline as it answers: a query that finds neither has nothing to find.
+ */
+static void collect_locked(struct hal_stream *s)
+{
+	struct hal_task_error list[HAL_STREAM_ERRORS];
+	uint32_t room, i;
+	int n;
+
+	if (s->error_count == HAL_STREAM_ERRORS)
+		compact_locked(s);
+	room = HAL_STREAM_ERRORS - s->error_count;
+	if (room) {
+		if (!s->gone)
+			hal_store_release(&s->slot->err, 1);
+		n = s->ops->errors(s, list, room, &s->error_dropped);
+		for (i = 0; n > 0 && i < (uint32_t)n; i++) {
+			log_failure(s, &list[i]);
+			s->errors[s->error_count].e = list[i];
+			s->errors[s->error_count++].reported_at = 0;
+		}
+	}
+	set_flag_locked(s);
+}
+
+void hal_stream_collect(struct hal_stream *s)
+{
+	pthread_mutex_lock(&s->err_lock);
+	collect_locked(s);
+	pthread_mutex_unlock(&s->err_lock);
+}
+
+int hal_stream_peek(struct hal_stream *s, uint64_t seq)
+{
+	uint64_t first = UINT64_MAX;
+	uint32_t i;
+	int rc = 0;
+
+	pthread_mutex_lock(&s->err_lock);
+	collect_locked(s);
+	for (i = 0; i < s->error_count; i++) {
+		const struct hal_stream_error *f = &s->errors[i];
+
+		if (f->e.seq > seq || f->e.seq >= first || !untold(s, f))
+			continue;
+		first = f->e.seq;
+		rc = f->e.code;
+	}
+	pthread_mutex_unlock(&s->err_lock);
+	return rc;
+}
+
+/* A task's failure as a record, all but how many more there were. */
+static void describe(const struct hal_stream *s, const struct hal_task_error *t,
+		     struct hal_error *e)
+{
+	const char *name = hal_errno_name(t->code);
+	int n;
+
+	memset(e, 0, sizeof(*e));
+	e->code = t->code;
+	e->vendor = t->vendor;
+	e->device = s->ctx->dev->ordinal;
+	e->op = t->op;
+	e->stream = s->handle;
+	e->seq = t->seq;
+	e->origin_stream = t->origin_stream;
+	e->origin_seq = t->origin_seq;
+	e->addr = t->addr;
+	e->place = t->place;
+	strcpy(e->tag, hal_tag_name(t->tag));
+	n = snprintf(e->text, sizeof(e->text), "stream 0x%llx: task %llu (%s) failed: %s",
+		     (unsigned long long)e->stream, (unsigned long long)t->seq,
+		     t->op ? t->op : "?", name ? name : "?");
+	if (t->addr)
+		n += snprintf(e->text + n, sizeof(e->text) - (size_t)n, " at 0x%llx",
+			      (unsigned long long)t->addr);
+	if (t->origin_stream)
+		snprintf(e->text + n, sizeof(e->text) - (size_t)n, ", from stream 0x%llx task %llu",
+			 (unsigned long long)t->origin_stream, (unsigned long long)t->origin_seq);
+}
+
+/* One pass over the list; whether something was marked as told. */
+static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint64_t stamp,
+			struct hal_task_error *first, uint32_t *count)
+{
+	bool marked = false;
+	uint32_t i;
+
+	for (i = 0; i < s->error_count; i++) {
+		struct hal_stream_error *f = &s->errors[i];
+
+		if (f->e.seq > seq || (!untold(s, f) && f->reported_at <= since) ||
+		    f->reported_at == stamp)
+			continue;
+		if (!*count || f->e.seq < first->seq)
+			*first = f->e;
+		++*count;
+		if (!f->reported_at) {
+			f->reported_at = stamp;
+			marked = s->fail_mode != NPU_FAIL_STOP;
+		}
+	}
+	return marked;
+}
+
+int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, uint32_t *more,
+		      struct hal_error *e)
+{
+	struct hal_task_error first = { 0 };
+	uint32_t count = 0;
+	uint64_t stamp;
+	bool full;
+
+	pthread_mutex_lock(&s->err_lock);
+	stamp = s->reported + 1;
+	do {
+		/* those that did not fit may be covered, too */
+		collect_locked(s);
+		full = s->error_count == HAL_STREAM_ERRORS;
+	} while (tell_locked(s, seq, since, stamp, &first, &count) && full);
+	set_flag_locked(s);
+	if (count) {
+		hal_store_release(&s->reported, stamp);
+		*more += count - 1 + (uint32_t)s->error_dropped;
+		s->error_dropped = 0;
+	}
+	pthread_mutex_unlock(&s->err_lock);
+	if (!count)
+		return 0;
+	describe(s, &first, e);
+	return e->code;
+}
+
+int hal_stream_failed(struct hal_error *e, uint32_t more)
+{
+	size_t n = strlen(e->text);
+
+	if (more)
+		snprintf(e->text + n, sizeof(e->text) - n, "; %u more failed", more);
+	return hal_fail_record(e);
+}
+
+int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since)
+{
+	struct hal_error e;
+	uint32_t more = 0;
+
+	if (!hal_stream_report(s, seq, since, &more, &e))
+		return 0;
+	return hal_stream_failed(&e, more);
+}
+
+void hal_stream_forget(struct hal_stream *s)
+{
+	uint32_t before;
+
+	pthread_mutex_lock(&s->err_lock);
+	do {
+		s->error_count = 0;
+		collect_locked(s);
+		before = s->error_count;
+	} while (before == HAL_STREAM_ERRORS);
+	s->error_count = 0;
+	s->error_dropped = 0;
+	set_flag_locked(s);
+	pthread_mutex_unlock(&s->err_lock);
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+/*
+ * How far streams are: queries, and waits by the host.
+ */
+#include "hal/internal.h"
+
+/* A stream's slot with the last completed number; false: ask the driver. */
+HAL_INLINE bool slot_word(struct hal_stream_slot *slot, uint64_t *word)
+{
+	const uint64_t *t = hal_load_acquire(&slot->timeline);
+
+	if (unlikely(!t))
+		return false;
+	*word = hal_shm_load_acquire(t);
+	return true;
+}
+
+HAL_INLINE bool word_covers(uint64_t word, uint64_t seq)
+{
+	return (word & ~HAL_TIMELINE_ERROR) >= seq;
+}
+
+/* Whether there is a failure that somebody may have to be told of. Looked at after the word. */
+HAL_INLINE bool word_failed(struct hal_stream_slot *slot, uint64_t word)
+{
+	return (word & HAL_TIMELINE_ERROR) || hal_load_acquire(&slot->err);
+}
+
+int hal_stream_word(struct hal_stream *s, uint64_t *word)
+{
+	if (likely(s->timeline)) {
+		*word = hal_shm_load_acquire(s->timeline);
+		return 0;
+	}
+	return s->ops->query(s, word);
+}
+
+/* ---- queries --------------------------------------------------------------------- */
+
+/* With a reference: where there is no timeline, or a failure. */
+static HAL_COLD int query_slow(const struct hal_point *p)
+{
+	struct hal_stream *s = hal_point_get(p);
+	uint64_t word;
+	int rc;
+
+	if (!s)
+		return 0;	/* drained, and destroyed */
+	rc = hal_stream_word(s, &word);
+	if (!rc && !word_covers(word, p->seq))
+		rc = -EINPROGRESS;
+	else if (!rc && word_failed(s->slot, word))
+		rc = hal_stream_peek(s, p->seq);
+	hal_stream_put(s);
+	return rc;
+}
+
+HAL_INLINE int query(struct hal_stream_slot *slot, const struct hal_point *p)
+{
+	uint64_t word;
+
+	if (unlikely(!slot_word(slot, &word)))
+		return query_slow(p);
+	if (!word_covers(word, p->seq))
+		return -EINPROGRESS;
+	return unlikely(word_failed(slot, word)) ? query_slow(p) : 0;
+}
+
+/**
+ * hal_point_query() - whether a point has completed
+ * @p: the point; seq 0 is done
+ *
+ * Return: 0, -EINPROGRESS, the errno of the first failure up to it that nobody was told of,
+ * -EBADF (no such stream ever was).
+ */
+int hal_point_query(const struct hal_point *p)
+{
+	struct hal_stream_slot *slot = hal_stream_slot_at(p->stream);
+
+	if (unlikely(!p->seq))
+		return 0;
+	if (unlikely(!slot))
+		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "query");
+	return query(slot, p);
+}
+
+bool hal_point_passed(const struct hal_point *p)
+{
+	struct hal_stream_slot *slot = hal_stream_slot_at(p->stream);
+	uint64_t word;
+
+	return !p->seq || !slot || (slot_word(slot, &word) && word_covers(word, p->seq));
+}
+
+bool hal_point_done(const struct hal_point *p)
+{
+	return hal_point_passed(p) || query_slow(p) != -EINPROGRESS;
+}
+
+/**
+ * hal_stream_point() - the point behind the last task submitted
+ * @stream: the stream
+ * @p: out: the point
+ * @op: for the error record
+ *
+ * Return: 0, -EINVAL, -EBADF, -ESTALE.
+ */
+int hal_stream_point(uint64_t stream, struct hal_point *p, const char *op)
+{
+	struct hal_stream_slot *slot = hal_stream_slot_at(stream);
+
+	if (unlikely(!slot || !hal_slot_is(&slot->slot, stream))) {
+		*p = (struct hal_point){ 0 };
+		return hal_handle_error(HAL_HANDLE_STREAM, stream, op);
+	}
+	p->stream = stream;
+	p->seq = hal_load_acquire(&slot->next_seq) - 1;
+	return 0;
+}
+
+/**
+ * hal_stream_query() - whether all submitted tasks have completed
+ * @stream: the stream
+ *
+ * Return: 0, -EINPROGRESS, the errno of the first failure that nobody was told of, -EINVAL,
+ * -EBADF, -ESTALE.
+ */
+int hal_stream_query(uint64_t stream)
+{
+	struct hal_point p;
+	int rc = hal_stream_point(stream, &p, "stream_query");
+
+	return rc ? rc : query(hal_stream_slot_at(stream), &p);
+}
+
+/**
+ * hal_stream_progress() - tasks since the stream was made
+ * @stream: the stream
+ * @submitted: out: how many were submitted
+ * @completed: out: how many have completed, well or not
+ *
+ * Return: 0, -EINVAL, -EBADF, -ESTALE.
+ */
+int hal_stream_progress(uint64_t stream, uint64_t *submitted, uint64_t *completed)
+{
+	struct hal_stream *s = hal_stream_get(stream, "stream_progress");
+	uint64_t word;
+	int rc;
+
+	*submitted = 0;
+	*completed = 0;
+	if (!s)
+		return hal_error_last()->code;
+	rc = hal_stream_word(s, &word);
+	if (!rc) {
+		*completed = (word & ~HAL_TIMELINE_ERROR) - (s->first_seq - 1);
+		*submitted = hal_load_acquire(&s->slot->next_seq) - s->first_seq;
+	}
+	hal_stream_put(s);
+	return rc;
+}
+
+/* ---- waits ------------------------------------------------------------------------- */
+
+int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)
+{
+	struct hal_device *dev = s->ctx->dev;
+	uint64_t word;
+	int rc;
+
+	rc = hal_stream_word(s, &word);
+	if (rc || word_covers(word, seq))
+		return rc;
+	if (unlikely(hal_load_relaxed(&dev->state) == HAL_DEVICE_LOST))
+		return hal_device_usable(dev, "wait");
+	if (!(flags & HAL_WAIT_MODE_MASK))
+		flags |= hal_load_relaxed(&s->wait_mode);
+	rc = s->ops->wait_host(s, seq, deadline, flags);
+	if (rc == -ETIMEDOUT)
+		return hal_fail_at(rc, "wait", dev, s->handle,
+				   "stream 0x%llx: task %llu was not done in time",
+				   (unsigned long long)s->handle, (unsigned long long)seq);
+	return rc;
+}
+
+/* With a reference, which is given back. */
+static int sync_slow(struct hal_stream *s, uint64_t seq, int64_t timeout_ms, uint32_t flags)
+{
+	uint64_t since = hal_load_acquire(&s->reported), word;
+	int rc;
+
+	rc = hal_stream_wait_host(s, seq, hal_sys_deadline(timeout_ms), flags);
+	if (!rc)
+		rc = hal_stream_word(s, &word);
+	if (!rc && unlikely(word_failed(s->slot, word) || hal_load_acquire(&s->reported) != since))
+		rc = hal_stream_outcome(s, seq, since);
+	hal_stream_put(s);
+	return rc;
+}
+
+HAL_INLINE int sync_point(struct hal_stream_slot *slot, const struct hal_point *p,
+			  int64_t timeout_ms, uint32_t flags)
+{
+	struct hal_stream *s;
+	uint64_t word;
+
+	if (unlikely(timeout_ms && hal_in_callback()))
+		return hal_may_block("sync");
+	if (slot_word(slot, &word) && word_covers(word, p->seq) && !word_failed(slot, word))
+		return 0;
+	s = hal_point_get(p);
+	return s ? sync_slow(s, p->seq, timeout_ms, flags) : 0;
+}
+
+/**
+ * hal_point_sync() - wait for a point
+ * @p: the point; seq 0 is done
+ * @timeout_ms: how long
+ * @flags: HAL_WAIT_*
+ *
+ * Return: 0, -ETIMEDOUT, -EDEADLK, -EBADF, -EINVAL (a point that was not reached by any
+ * submission), the device's state, or the first failure that the point covers.
+ */
+int hal_point_sync(const struct hal_point *p, int64_t timeout_ms, uint32_t flags)
+{
+	struct hal_stream_slot *slot = hal_stream_slot_at(p->stream);
+
+	if (unlikely(!p->seq))
+		return 0;
+	if (unlikely(!slot))
+		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "sync");
+	if (unlikely(p->seq >= hal_load_acquire(&slot->next_seq)))
+		return hal_fail(-EINVAL, "sync", "stream 0x%llx has had no task %llu",
+				(unsigned long long)p->stream, (unsigned long long)p->seq);
+	return sync_point(slot, p, timeout_ms, flags);
+}
+
+/**
+ * hal_stream_sync() - wait for what was submitted before the call
+ * @stream: the stream
+ * @timeout_ms: how long
+ * @flags: HAL_WAIT_*
+ *
+ * Return: 0, -ETIMEDOUT, -EDEADLK, -EINVAL, -EBADF, -ESTALE, the device's state, or the first
+ * failure that nobody was told of.
+ */
+int hal_stream_sync(uint64_t stream, int64_t timeout_ms, uint32_t flags)
+{
+	struct hal_point p;
+	int rc = hal_stream_point(stream, &p, "stream_sync");
+
+	if (unlikely(rc))
+		return rc;
+	return sync_point(hal_stream_slot_at(stream), &p, timeout_ms, flags);
+}
+
+/* ---- descriptors --------------------------------------------------------------------- */
+
+static int signal_now(int fd)
+{
+	uint64_t one = 1;
+	int rc = hal_sys_write(fd, &one, sizeof(one));
+
+	if (rc)
+		return hal_fail(rc, "notify", "descriptor %d can't be written", fd);
+	return 0;
+}
+
+/**
+ * hal_point_notify() - make an eventfd readable once a point has completed
+ * @p: the point
+ * @fd: the eventfd; stays the caller's
+ *
+ * Return: 0, -EBADF (no such stream ever was; not a descriptor), -EOPNOTSUPP, or as the driver
+ * fails.
+ */
+int hal_point_notify(const struct hal_point *p, int fd)
+{
+	struct hal_stream *s;
+	uint64_t word;
+	int rc;
+
+	if (!p->seq)
+		return signal_now(fd);
+	if (!hal_stream_slot_at(p->stream))
+		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "notify");
+	s = hal_point_get(p);
+	if (!s)
+		return signal_now(fd);
+	rc = hal_need(s->ctx->dev, NPU_CAP_COMPLETION_FD, "notify");
+	if (!rc)
+		rc = hal_stream_word(s, &word);
+	if (!rc && word_covers(word, p->seq))
+		rc = signal_now(fd);
+	else if (!rc)
+		rc = s->ops->notify(s, p->seq, fd);
+	hal_stream_put(s);
+	return rc;
+}
+
+/* ---- callbacks ------------------------------------------------------------------------ */
+
+/* The thread is inside a callback: calls that wait give -EDEADLK. */
+void hal_callback_enter(void)
+{
+	struct hal_tls *t = hal_tls();
+
+	if (t)
+		t->callback_depth++;
+}
+
+/* The opposite. */
+void hal_callback_leave(void)
+{
+	struct hal_tls *t = hal_tls_peek();
+
+	if (t && t->callback_depth)
+		t->callback_depth--;
+}
+
+/* Whether the thread is inside a callback. */
+bool hal_in_callback(void)
+{
+	struct hal_tls *t = hal_tls_peek();
+
+	return t && t->callback_depth;
+}
