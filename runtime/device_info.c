@@ -61,7 +61,7 @@ static void fill(struct npu_device_info *out, const struct hal_device_info *in)
 	memcpy(out->bus_id, in->bus_id, sizeof(out->bus_id) - 1);
 }
 
-NPU_API int npu_device_info(int device, struct npu_device_info *info)
+NPU_API int npu_device_get_info(int device, struct npu_device_info *info)
 {
 	struct npu_device_info out = { 0 };
 	struct hal_device_info in = { 0 };
@@ -71,8 +71,8 @@ NPU_API int npu_device_info(int device, struct npu_device_info *info)
 	int err;
 
 	if (!info || info->size < sizeof(info->size))
-		return hal_fail(-EINVAL, "device_info", "info is NULL, or its size is not set");
-	err = find(device, "device_info", &v, &index, &dev);
+		return hal_fail(-EINVAL, "device_get_info", "info is NULL, or its size is not set");
+	err = find(device, "device_get_info", &v, &index, &dev);
 	if (err)
 		return err;
 	if (dev)

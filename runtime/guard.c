@@ -136,7 +136,7 @@ static int join(uint64_t secondary, uint64_t place)
 
 	if (!hal_ready() || !alive(secondary))
 		return 0;
-	err = rt_stream(NPU_STREAM_DEFAULT, -1, "guard_end", &h);
+	err = rt_stream(NPU_STREAM_CURRENT, -1, "guard_end", &h);
 	if (!err)
 		err = hal_stream_point(secondary, &p, "guard_end");
 	return err ? err : hal_stream_wait_point(h, &p, place);

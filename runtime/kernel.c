@@ -116,7 +116,7 @@ static int stream_for(npu_kernel kernel, uint64_t *h)
 		if (unlikely(d < 0))
 			return d;
 	}
-	return rt_stream(NPU_STREAM_DEFAULT, d, "launch", h);
+	return rt_stream(NPU_STREAM_CURRENT, d, "launch", h);
 }
 
 NPU_API int npu_launch(npu_kernel kernel, uint32_t blocks, const void *args, size_t size,

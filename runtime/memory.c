@@ -79,17 +79,17 @@ NPU_API int npu_host_unregister(void *ptr)
 	return err ? err : hal_mem_host_unregister(ptr);
 }
 
-NPU_API int npu_pointer_info(const void *ptr, struct npu_pointer_info *info)
+NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
 {
 	struct npu_pointer_info out = { .device = -1 };
 	struct hal_pointer p;
 	int err;
 
-	err = rt_enter("pointer_info");
+	err = rt_enter("pointer_get_info");
 	if (err)
 		return err;
 	if (!info || info->size < sizeof(info->size))
-		return hal_fail(-EINVAL, "pointer_info", "info is NULL, or its size is not set");
+		return hal_fail(-EINVAL, "pointer_get_info", "info is NULL, or its size is not set");
 	err = hal_pointer_info(ptr, &p);
 	if (err)
 		return err;

@@ -224,7 +224,7 @@ NPU_API int npu_stream_current(int device, npu_stream *stream)
 	if (err)
 		return err;
 	if (d == rt_thread_device(t))
-		return rt_stream(NPU_STREAM_DEFAULT, -1, "stream_current", &stream->h);
+		return rt_stream(NPU_STREAM_CURRENT, -1, "stream_current", &stream->h);
 	if (t->dev[d].current) {
 		stream->h = t->dev[d].current;
 		return 0;
@@ -344,24 +344,24 @@ NPU_API int npu_stream_fd(npu_stream stream, int *fd)
 	return err ? err : rt_point_fd(&p, "stream_fd", fd);
 }
 
-NPU_API int npu_stream_info(npu_stream stream, struct npu_stream_info *info)
+NPU_API int npu_stream_get_info(npu_stream stream, struct npu_stream_info *info)
 {
 	struct npu_stream_info out = { 0 };
 	struct hal_stream *s;
 	uint64_t h;
 	int err;
 
-	err = rt_enter("stream_info");
+	err = rt_enter("stream_get_info");
 	if (err)
 		return err;
 	if (!info || info->size < sizeof(info->size))
-		return hal_fail(-EINVAL, "stream_info", "info is NULL, or its size is not set");
-	err = rt_stream(stream, -1, "stream_info", &h);
+		return hal_fail(-EINVAL, "stream_get_info", "info is NULL, or its size is not set");
+	err = rt_stream(stream, -1, "stream_get_info", &h);
 	if (!err)
 		err = hal_stream_progress(h, &out.submitted, &out.completed);
 	if (err)
 		return err;
-	s = hal_stream_get(h, "stream_info");
+	s = hal_stream_get(h, "stream_get_info");
 	if (!s)
 		return hal_error_last()->code;
 	out.size = info->size;

@@ -69,8 +69,8 @@ struct npu_device_info {
  */
 NPU_API int npu_device_count(int *count);
 
-/** npu_device_info() - what a device is. Return: 0, -EINVAL, -ENODEV */
-NPU_API int npu_device_info(int device, struct npu_device_info *info);
+/** npu_device_get_info() - what a device is. Return: 0, -EINVAL, -ENODEV */
+NPU_API int npu_device_get_info(int device, struct npu_device_info *info);
 
 /**
  * npu_device_mem_info() - memory of a device

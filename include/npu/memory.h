@@ -90,8 +90,8 @@ struct npu_pointer_info {
 	int device;
 };
 
-/** npu_pointer_info() - what a pointer is. Any value is fine. Return: 0, -EINVAL */
-NPU_API int npu_pointer_info(const void *ptr, struct npu_pointer_info *info);
+/** npu_pointer_get_info() - what a pointer is. Any value is fine. Return: 0, -EINVAL */
+NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info);
 
 /**
  * npu_memcpy() - copy now

@@ -13,6 +13,7 @@
 #endif
 
 namespace npu {
+inline namespace v0 {
 
 #if defined(__cpp_exceptions)
 /// Throws std::system_error with the thread's record for a negative result.
@@ -23,7 +24,8 @@ inline int check(int result)
 
 		e.size = sizeof(e);
 		npu_last_error(&e);
-		throw std::system_error(-result, std::generic_category(), e.text);
+		throw std::system_error(-result, std::generic_category(),
+					e.code == result ? e.text : npu_error_name(result));
 	}
 	return result;
 }
@@ -67,6 +69,7 @@ public:
 	secondary_guard() noexcept { error_ = npu_guard_secondary(&guard_); }
 };
 
+} // namespace v0
 } // namespace npu
 
 #endif /* NPU_NPU_HPP */

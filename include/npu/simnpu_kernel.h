@@ -9,6 +9,8 @@
  *
  *	#include <npu/simnpu_kernel.h>
  *
+ *	NPU_SIMNPU_MODULE();
+ *
  *	struct add_args { uint64_t a, b, c, n; };
  *
  *	NPU_SIMNPU_KERNEL(add)
@@ -22,8 +24,8 @@
  *
  * built by `cc -shared -fPIC -o add.so add.c` and loaded by npu_module_load().
  * Kernels that are linked into the program itself (an appliance without a
- * dynamic loader) are the same source built with -DNPU_SIMNPU_BUILTIN; they
- * belong to the built-in module.
+ * dynamic loader, with libnpu linked statically) are the same source built with
+ * -DNPU_SIMNPU_BUILTIN; they belong to the built-in module.
  */
 #ifndef NPU_SIMNPU_KERNEL_H
 #define NPU_SIMNPU_KERNEL_H

@@ -213,8 +213,8 @@ struct npu_stream_info {
 	int wait_mode;
 };
 
-/** npu_stream_info() - what a stream is. Return: 0, -EINVAL */
-NPU_API int npu_stream_info(npu_stream stream, struct npu_stream_info *info);
+/** npu_stream_get_info() - what a stream is. Return: 0, -EINVAL */
+NPU_API int npu_stream_get_info(npu_stream stream, struct npu_stream_info *info);
 
 #ifdef __cplusplus
 }

@@ -22,13 +22,13 @@ extern "C" {
 
 /*
  * Handles. Eight bits of type, 24 of index, 32 of generation; zero is none,
- * and for a stream the default stream of the current device. A handle is
+ * and for a stream the current one (NPU_STREAM_CURRENT). A handle is
  * compared by its value and may be copied freely. Using one after its object
  * was destroyed gives -ESTALE; using a number that never was a handle of that
  * type gives -EBADF.
  */
 
-/** struct npu_stream - an ordered queue of tasks on one device; 0 is the default stream */
+/** struct npu_stream - an ordered queue of tasks on one device; 0 is the current one */
 typedef struct npu_stream { uint64_t h; } npu_stream;
 /** struct npu_event - a point in a stream that can be queried and waited for */
 typedef struct npu_event { uint64_t h; } npu_event;
@@ -44,8 +44,9 @@ typedef struct npu_kernel { uint64_t h; } npu_kernel;
 #else
 #define NPU_HANDLE(type, value) ((type){ (value) })
 #endif
-/** NPU_STREAM_DEFAULT - the default stream of the current device */
-#define NPU_STREAM_DEFAULT NPU_HANDLE(npu_stream, 0)
+/** NPU_STREAM_CURRENT - what npu_stream_current() gives: the current device's default stream, unless
+ * npu_stream_set_current() has put another in its place */
+#define NPU_STREAM_CURRENT NPU_HANDLE(npu_stream, 0)
 /** NPU_MODULE_BUILTIN - the module of the kernels that the driver brings along */
 #define NPU_MODULE_BUILTIN NPU_HANDLE(npu_module, 0)
 
@@ -70,6 +71,12 @@ typedef struct npu_kernel { uint64_t h; } npu_kernel;
 #define NPU_TAG_LEN 32
 /** NPU_KERNEL_ARGS_MAX - bytes of arguments that one launch can carry */
 #define NPU_KERNEL_ARGS_MAX 4096u
+
+/*
+ * Structures that start with their size grow at the end. One that is passed in may be shorter than
+ * the library's (what is missing has its default) or longer, if what is behind is zero (else -EINVAL);
+ * padding must be zero. Of one that is passed out only so many bytes are written.
+ */
 
 /** enum npu_copy_kind - which way a copy goes */
 enum npu_copy_kind {

@@ -148,7 +148,7 @@ static int setup(struct gemm *s)
 	unsigned int i, k;
 	int err;
 
-	err = npu_device_info(0, &info);
+	err = npu_device_get_info(0, &info);
 	s->cores = info.cores < bench_cores() ? info.cores : bench_cores();
 	if (!err)
 		err = npu_kernel_get(NPU_MODULE_BUILTIN, "matmul_f32", &s->matmul);

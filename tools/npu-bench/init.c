@@ -41,9 +41,9 @@ static int first_use(void)
 
 	err = npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &nop);
 	if (!err)
-		err = npu_launch(nop, 1, NULL, 0, NPU_STREAM_DEFAULT);
+		err = npu_launch(nop, 1, NULL, 0, NPU_STREAM_CURRENT);
 	if (!err)
-		err = npu_stream_sync(NPU_STREAM_DEFAULT, NPU_WAIT_FOREVER);
+		err = npu_stream_sync(NPU_STREAM_CURRENT, NPU_WAIT_FOREVER);
 	if (!err)
 		err = npu_malloc(sizeof(host), 0, &dev);
 	return err ? err : npu_memcpy(dev, host, sizeof(host), NPU_COPY_H2D);
@@ -66,8 +66,8 @@ static int first_matmul(void)
 	if (!err)
 		err = npu_kernel_get(NPU_MODULE_BUILTIN, "matmul_f32", &matmul);
 	if (!err)
-		err = npu_launch(matmul, 1, &args, sizeof(args), NPU_STREAM_DEFAULT);
-	return err ? err : npu_stream_sync(NPU_STREAM_DEFAULT, NPU_WAIT_FOREVER);
+		err = npu_launch(matmul, 1, &args, sizeof(args), NPU_STREAM_CURRENT);
+	return err ? err : npu_stream_sync(NPU_STREAM_CURRENT, NPU_WAIT_FOREVER);
 }
 
 static int child_ours(double v[NUMBERS])
