@@ -7,6 +7,7 @@
 enabled SANITIZE_NONE || skip_all 'this build is instrumented'
 enabled HAVE_STATIC || skip_all 'this compiler makes no static programs'
 
+chroot=$(PATH=$PATH:/usr/sbin:/sbin; command -v chroot)
 o=$work/appliance
 root=$work/root
 fm=samples/fashion_mnist
@@ -20,9 +21,9 @@ build() {
 # in_root ARGS...: the program, in the empty root; by a user's own namespace where that must be
 in_root() {
 	if [ "$(id -u)" = 0 ]; then
-		env -i chroot "$root" /infer "$@"
+		env -i "$chroot" "$root" /infer "$@"
 	else
-		env -i unshare --map-root-user chroot "$root" /infer "$@"
+		env -i "$(command -v unshare)" --map-root-user "$chroot" "$root" /infer "$@"
 	fi
 }
 
