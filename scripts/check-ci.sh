@@ -23,8 +23,9 @@ tsan_tests='hal/* drivers/* runtime/*'
 valgrind_tests='hal/*core* hal/*handle* hal/*error* runtime/*option* runtime/*init*'
 
 sources() {	# a name for the sources as they are
-	git ls-files -co --exclude-standard 2>/dev/null | xargs cat 2>/dev/null |
-		sha256sum | cut -c1-16
+	{ git ls-files -co --exclude-standard 2>/dev/null ||
+		find . -name "$(basename "$objtree")" -prune -o -type f -print; } |
+		sort | xargs cat 2>/dev/null | sha256sum | cut -c1-16
 }
 state=$(sources)
 
