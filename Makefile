@@ -94,5 +94,5 @@ distclean:
 	$(Q)rm -rf $(made) .config .config.old defconfig
 
 help:
-	@sed -n 's/^#h //p' $(srctree)/scripts/help.txt
+	@sed -n 's/^#h \{0,1\}//p' $(srctree)/scripts/help.txt
 endif

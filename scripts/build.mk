@@ -153,13 +153,10 @@ obj/%.o: $(srctree)/%.cpp $(stamp)
 $(lib-objs) $(prog-objs) $(module-objs): | include/config/auto.conf
 -include $(patsubst %.o,%.d,$(lib-objs) $(prog-objs) $(module-objs))
 
-# per-object flags stand in the folders' Makefiles: rebuild what has some when one changes
-flagged = $(filter $(patsubst cflags.%,%,$(filter cflags.%,$(.VARIABLES))),$1)
-$(foreach o,$(call flagged,$(lib-objs) $(prog-objs)),$(eval $o: obj/flags/$(subst /,-,$o)))
-obj/flags/%: FORCE
-	$(Q)mkdir -p $(@D)
-	$(Q)printf '%s\n' '$(cflags.$(subst -,/,$*))' | cmp -s - $@ || \
-		printf '%s\n' '$(cflags.$(subst -,/,$*))' > $@
+# Flags of one object stand in its folder's Makefile: built again when they change, come or go.
+flags-file = include/config/flags-$(subst /,-,$1)
+$(foreach o,$(lib-objs) $(prog-objs),$(if $(cflags.$o)$(wildcard $(call flags-file,$o)),$(call \
+	remember,$(call flags-file,$o),$(strip $(cflags.$o)))$(eval $o: $(call flags-file,$o))))
 
 # ---- the library ----
 so := libnpu.so.$(SOVERSION)

@@ -41,6 +41,10 @@ flags_of_one() {
 	printf '%s\n' 'obj-y += init.o' 'CFLAGS_init.o := -DTOY=1' >"$toy/runtime/Makefile"
 }
 
+flags_of_none() {
+	echo 'obj-y += init.o' >"$toy/runtime/Makefile"
+}
+
 result() {	# result TEXT: what the sample prints
 	is "$1" "$("$toy/build/samples/hello/hello")"
 }
@@ -52,7 +56,7 @@ unwritten() {	# the source tree is as it was
 
 fewer() {	# an object that is taken away is gone from the library
 	echo >"$toy/drivers/null/Makefile"
-	in_toy && result '43 1'
+	in_toy && result '42 1'
 }
 
 (cd "$toy" && find . -path ./build -prune -o -type f -print | sort) >"$work/sources"
@@ -69,6 +73,8 @@ ok 'an option changed: all that see options' \
 	after "$library tools/ctl/main.o" option LOG_MAX_LEVEL=1
 ok 'flags of one object: that object' after runtime/init.o flags_of_one
 ok 'and they take effect' result '43 2'
+ok 'flags taken away: that object' after runtime/init.o flags_of_none
+ok 'and that takes effect' result '42 2'
 ok 'the version script: links again' relinked
 ok 'nothing is left to make' nothing
 ok 'make CFLAGS=-O1: everything' sh -c \
