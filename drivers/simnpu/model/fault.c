@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The back door: failures on demand, counters.
+ */
+#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/simnpu_test.h"
+
+struct model_counters model_counters;
+
+/* Something that fails on demand. */
+struct fault {
+	uint32_t calls;
+	uint32_t nth;
+	uint32_t times;
+	int code;
+};
+
+/* Protects: faults. */
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fault faults[SIMNPU_FAIL_COUNT];
+static _Atomic bool armed;
+
+/**
+ * model_fault() - whether this call is to fail
+ * @what: enum simnpu_fail
+ *
+ * Return: 0, or the errno to fail with, positive.
+ */
+int model_fault(int what)
+{
+	struct fault *f = &faults[what];
+	int code = 0;
+
+	/* relaxed: a test sets faults up before it starts what they are for */
+	if (likely(!hal_load_relaxed(&armed)))
+		return 0;
+	pthread_mutex_lock(&fault_lock);
+	f->calls++;
+	if (f->nth && f->calls >= f->nth && (!f->times || f->calls < f->nth + f->times))
+		code = f->code ? f->code : ENOMEM;
+	pthread_mutex_unlock(&fault_lock);
+	return code;
+}
+
+/* See simnpu_test.h. */
+void simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code)
+{
+	if (what >= SIMNPU_FAIL_COUNT)
+		return;
+	pthread_mutex_lock(&fault_lock);
+	faults[what] = (struct fault){ .nth = nth, .times = times, .code = code };
+	pthread_mutex_unlock(&fault_lock);
+	hal_store_relaxed(&armed, true);
+}
+
+/* See simnpu_test.h. */
+uint32_t simnpu_test_calls(unsigned int what)
+{
+	uint32_t calls = 0;
+
+	pthread_mutex_lock(&fault_lock);
+	if (what < SIMNPU_FAIL_COUNT)
+		calls = faults[what].calls;
+	pthread_mutex_unlock(&fault_lock);
+	return calls;
+}
+
+/* See simnpu_test.h. */
+void simnpu_test_counters(struct simnpu_test_counters *c)
+{
+	size_t i;
+
+	c->kicks = hal_load_relaxed(&model_counters.kicks);
+	c->wakes = hal_load_relaxed(&model_counters.wakes);
+	c->borrowed = hal_load_relaxed(&model_counters.borrowed);
+	c->looks = hal_load_relaxed(&model_counters.looks);
+	for (i = 0; i < ARRAY_SIZE(c->ioctls); i++)
+		c->ioctls[i] = hal_load_relaxed(&model_counters.ioctls[i]);
+}
+
+static uint32_t list_count(const struct hal_list *l)
+{
+	const struct hal_list *pos;
+	uint32_t n = 0;
+
+	hal_list_for_each(pos, l)
+		n++;
+	return n;
+}
+
+/* See simnpu_test.h. */
+bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
+{
+	struct model_device *dev = model_device_of(index);
+	struct hal_list *pos;
+	struct model_file *f;
+	uint32_t i;
+
+	*d = (struct simnpu_test_device){ 0 };
+	if (!dev)
+		return false;
+	pthread_mutex_lock(&dev->lock);
+	hal_list_for_each(pos, &dev->files) {
+		f = hal_list_entry(pos, struct model_file, node);
+		d->opens++;
+		for (i = 0; i < MODEL_CONTEXTS_MAX; i++) {
+			if (!f->contexts[i])
+				continue;
+			d->contexts++;
+			d->mems += list_count(&f->contexts[i]->mems);
+			d->modules += list_count(&f->contexts[i]->modules);
+		}
+	}
+	d->queues = hal_load_relaxed(&dev->queues);
+	d->events = hal_load_relaxed(&dev->events);
+	d->threads = hal_load_relaxed(&dev->thread_count);
+	d->active = hal_load_relaxed(&dev->active_count);
+	d->mem_used = hal_load_relaxed(&dev->mem.charged);
+	pthread_mutex_unlock(&dev->lock);
+	return d->opens > 0;
+}
+
+/* See simnpu_test.h. */
+void simnpu_test_pause(uint32_t index, bool paused)
+{
+	struct model_device *dev = model_device_of(index);
+
+	if (!dev)
+		return;
+	atomic_store(&dev->paused, paused);
+	if (!paused)
+		model_bell(dev);
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Nodes, descriptors and devices: open, close, and from a descriptor to the
+ * open file.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "drivers/simnpu/kernels/kernels.h"
+#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/simnpu_model.h"
+#include "drivers/simnpu/options.h"
+
+#define FD_CHUNK 1024u
+#define FD_CHUNKS 1024u
+#define PIN_NAP_NS 100000u
+
+/* In a child after a fork: nothing works any more. */
+_Atomic bool model_forked;
+
+static _Atomic(_Atomic(struct model_file *) *) fds[FD_CHUNKS];
+
+/* Protects: devices (not what they hold), free_files, growth of fds; held while one opens or closes. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct model_device *) devices[SIMNPU_MAX_DEVICES];
+static struct model_file *free_files;
+
+/* The open file of a descriptor, or NULL. No lock. */
+struct model_file *model_file_of(int fd)
+{
+	_Atomic(struct model_file *) *chunk;
+
+	if (unlikely((unsigned int)fd >= FD_CHUNK * FD_CHUNKS))
+		return NULL;
+	chunk = hal_load_acquire(&fds[(unsigned int)fd / FD_CHUNK]);
+	return likely(chunk) ? hal_load_acquire(&chunk[(unsigned int)fd % FD_CHUNK]) : NULL;
+}
+
+static int fd_set_file(int fd, struct model_file *f)
+{
+	_Atomic(struct model_file *) *chunk;
+
+	if ((unsigned int)fd >= FD_CHUNK * FD_CHUNKS)
+		return -EMFILE;
+	chunk = hal_load_acquire(&fds[(unsigned int)fd / FD_CHUNK]);
+	if (!chunk) {
+		chunk = hal_zalloc(FD_CHUNK * sizeof(*chunk));
+		if (!chunk)
+			return -ENOMEM;
+		hal_store_release(&fds[(unsigned int)fd / FD_CHUNK], chunk);
+	}
+	hal_store_release(&chunk[(unsigned int)fd % FD_CHUNK], f);
+	return 0;
+}
+
+/* ---- devices ------------------------------------------------------------------- */
+
+/* The device if it was ever open, else NULL. */
+struct model_device *model_device_of(uint32_t index)
+{
+	return index < SIMNPU_MAX_DEVICES ? hal_load_acquire(&devices[index]) : NULL;
+}
+
+/**
+ * model_device_pin() - find the device of an address, and keep its memory there
+ * @addr: the device address
+ *
+ * Return: the device, for model_device_unpin(), or NULL.
+ */
+struct model_device *model_device_pin(uint64_t addr)
+{
+	struct model_device *d;
+	uint32_t i;
+
+	for (i = 0; i < SIMNPU_MAX_DEVICES; i++) {
+		d = hal_load_acquire(&devices[i]);
+		if (!d)
+			continue;
+		/* who closes the device says so first, and counts afterwards */
+		atomic_fetch_add(&d->pins, 1);
+		if (atomic_load(&d->live) && addr - d->mem.start < d->mem.size)
+			return d;
+		atomic_fetch_sub(&d->pins, 1);
+	}
+	return NULL;
+}
+
+/* Undoes model_device_pin(). */
+void model_device_unpin(struct model_device *dev)
+{
+	atomic_fetch_sub(&dev->pins, 1);
+}
+
+static void device_options(struct model_device *dev)
+{
+	const struct hal_option *o = simnpu_options;
+	uint32_t cores = (uint32_t)hal_option_int(o, "simnpu_cores");
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	uint32_t class;
+
+	dev->part = model_part_get();
+	dev->strict = hal_option_bool(o, "simnpu_strict");
+	dev->borrow_modules = hal_option_bool(o, "simnpu_borrow_modules");
+	if (!cores) {
+		cores = dev->part->cores;
+		if (online > 0 && (uint32_t)online < cores)
+			cores = (uint32_t)online;
+	}
+	dev->cores = cores;
+	dev->dma = cores < MODEL_DMA_MAX ? cores : MODEL_DMA_MAX;
+	dev->thread_max = cores + 3 * dev->dma + 1;
+	dev->asym = !hal_sys_membarrier();
+	atomic_store(&dev->tokens[CLASS_CORE].bits, cores == 64 ? ~0ull : (1ull << cores) - 1);
+	for (class = CLASS_H2D; class < CLASS_COUNT; class++)
+		atomic_store(&dev->tokens[class].bits, (1ull << dev->dma) - 1);
+}
+
+static int device_up(struct model_device *dev)
+{
+	uint64_t memory = (uint64_t)hal_option_int(simnpu_options, "simnpu_memory");
+	int rc;
+
+	device_options(dev);
+	atomic_store(&dev->stop, false);
+	atomic_store(&dev->paused, false);
+	dev->busy_from = dev->busy_last = hal_sys_now();
+	dev->busy_ns = dev->busy_prev = 0;
+	model_core_init(dev);
+	simnpu_kernels_set_plain(hal_option_bool(simnpu_options, "simnpu_plain_kernels"));
+	rc = model_memory_init(&dev->mem, memory ? hal_align_up(memory, MODEL_ALIGN)
+						  : dev->part->memory, dev->strict);
+	if (!rc)
+		atomic_store(&dev->live, true);
+	return rc;
+}
+
+static struct model_device *device_new(uint32_t index)
+{
+	struct model_device *dev = hal_zalloc_aligned(64, sizeof(*dev));
+	uint32_t class, prio;
+
+	if (!dev)
+		return NULL;
+	dev->index = index;
+	for (class = 0; class < CLASS_COUNT; class++)
+		for (prio = 0; prio < MODEL_PRIORITIES; prio++)
+			hal_list_init(&dev->ready[class][prio]);
+	hal_list_init(&dev->jobs);
+	hal_list_init(&dev->files);
+	pthread_mutex_init(&dev->look_lock, NULL);
+	pthread_mutex_init(&dev->thread_lock, NULL);
+	pthread_mutex_init(&dev->lock, NULL);
+	return dev;
+}
+
+/**
+ * model_device_open() - one more opener of a device
+ * @index: its number
+ * @dev: out: the device
+ *
+ * Context: under open_lock. Return: 0 or -ENOMEM.
+ */
+int model_device_open(uint32_t index, struct model_device **dev)
+{
+	struct model_device *d = hal_load_acquire(&devices[index]);
+	int rc;
+
+	if (!d) {
+		d = device_new(index);
+		if (!d)
+			return -ENOMEM;
+		hal_store_release(&devices[index], d);
+	}
+	if (!d->opens) {
+		rc = device_up(d);
+		if (rc)
+			return rc;
+	}
+	d->opens++;
+	*dev = d;
+	return 0;
+}
+
+/* One opener less. Context: under open_lock. */
+void model_device_close(struct model_device *dev)
+{
+	if (--dev->opens)
+		return;
+	model_engine_stop(dev);
+	atomic_store(&dev->live, false);
+	while (atomic_load(&dev->pins))
+		hal_sys_futex_wait(&dev->pins, 1, hal_sys_now() + PIN_NAP_NS);
+	model_memory_fini(&dev->mem);
+}
+
+/* ---- open and close ---------------------------------------------------------------- */
+
+/* "/dev/simnpuN": N, or -ENOENT. */
+static int node_index(const char *path)
+{
+	const size_t len = sizeof(SIMNPU_NODE_PREFIX) - 1;
+	int index = 0;
+
+	if (strncmp(path, SIMNPU_NODE_PREFIX, len) || !path[len])
+		return -ENOENT;
+	/* one spelling per node: no leading zero */
+	if (path[len] == '0' && path[len + 1])
+		return -ENOENT;
+	for (path += len; *path; path++) {
+		if (*path < '0' || *path > '9' || index > SIMNPU_MAX_DEVICES)
+			return -ENOENT;
+		index = index * 10 + (*path - '0');
+	}
+	return index < hal_option_int(simnpu_options, "simnpu_devices") ? index : -ENOENT;
+}
+
+static struct model_file *file_new(struct model_device *dev, int fd)
+{
+	struct model_file *f = free_files;
+
+	if (f)
+		free_files = f->next_free;
+	else
+		f = hal_zalloc(sizeof(*f));
+	if (!f)
+		return NULL;
+	f->dev = dev;
+	pthread_mutex_lock(&dev->lock);
+	hal_list_add_tail(&dev->files, &f->node);
+	pthread_mutex_unlock(&dev->lock);
+	hal_store_release(&f->fd, fd);
+	return f;
+}
+
+static void file_del(struct model_file *f)
+{
+	pthread_mutex_lock(&f->dev->lock);
+	hal_list_del(&f->node);
+	pthread_mutex_unlock(&f->dev->lock);
+	f->next_free = free_files;
+	free_files = f;
+}
+
+static int node_open(uint32_t index)
+{
+	struct model_device *dev;
+	struct model_file *f;
+	int fd, rc;
+
+	rc = model_device_open(index, &dev);
+	if (rc)
+		return rc;
+	fd = hal_sys_eventfd();
+	if (fd < 0) {
+		rc = fd;
+		goto close_device;
+	}
+	f = file_new(dev, fd);
+	if (!f) {
+		rc = -ENOMEM;
+		goto close_fd;
+	}
+	rc = fd_set_file(fd, f);
+	if (rc)
+		goto del_file;
+	return fd;
+
+del_file:
+	file_del(f);
+close_fd:
+	hal_sys_close(hal_sys_get(), fd);
+close_device:
+	model_device_close(dev);
+	return rc;
+}
+
+static int result(int rc)
+{
+	if (rc >= 0)
+		return rc;
+	errno = -rc;
+	return -1;
+}
+
+static int model_open(const char *path, int flags, unsigned int mode)
+{
+	int rc;
+
+	(void)flags;
+	(void)mode;
+	if (hal_load_relaxed(&model_forked))
+		return result(-ENODEV);
+	rc = node_index(path);
+	if (rc < 0)
+		return result(rc);
+	if (hal_option_text(simnpu_options, "simnpu_instance")[0])
+		return result(-EOPNOTSUPP);
+	pthread_mutex_lock(&open_lock);
+	rc = node_open((uint32_t)rc);
+	pthread_mutex_unlock(&open_lock);
+	return result(rc);
+}
+
+static int model_close(int fd)
+{
+	struct model_file *f;
+	int rc;
+
+	pthread_mutex_lock(&open_lock);
+	f = model_file_of(fd);
+	if (!f || hal_load_relaxed(&model_forked)) {
+		pthread_mutex_unlock(&open_lock);
+		return result(-EBADF);
+	}
+	/* nothing new comes in by the descriptor; who is inside finds the file closed */
+	fd_set_file(fd, NULL);
+	atomic_store(&f->fd, -1);
+	model_file_close(f);
+	file_del(f);
+	model_device_close(f->dev);
+	rc = hal_sys_close(hal_sys_get(), fd);
+	pthread_mutex_unlock(&open_lock);
+	return result(rc);
+}
+
+/* ---- mmap -------------------------------------------------------------------------- */
+
+static int map_arena(struct model_file *f, uint64_t offset, size_t size, void **p)
+{
+	struct model_context *ctx = model_context_find(f, (uint32_t)(offset >> 40));
+
+	if (!ctx || offset & ((1ull << 40) - 1))
+		return -EINVAL;
+	if (size > ctx->arena->size)
+		return -EINVAL;
+	*p = ctx->arena->base;
+	return 0;
+}
+
+static int map_host(struct model_file *f, uint64_t offset, size_t size, void **p)
+{
+	struct model_mem *mem = model_table_get(&f->table, (uint32_t)(offset >> 12), MODEL_MEM);
+
+	if (!mem || offset & (MODEL_PAGE - 1) || !mem->host || mem->registered)
+		return -EINVAL;
+	if (size > hal_align_up(mem->size, MODEL_PAGE))
+		return -EINVAL;
+	*p = mem->host;
+	return 0;
+}
+
+static void *model_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	struct model_file *f = model_file_of(fd);
+	void *p = MAP_FAILED;
+	int rc;
+
+	(void)addr;
+	if (!f || hal_load_relaxed(&model_forked)) {
+		errno = f ? ENODEV : EBADF;
+		return MAP_FAILED;
+	}
+	if (!size || !(flags & MAP_SHARED) || flags & MAP_FIXED || prot & PROT_EXEC) {
+		errno = EINVAL;
+		return MAP_FAILED;
+	}
+	pthread_mutex_lock(&f->dev->lock);
+	if ((uint64_t)offset >> 62)
+		rc = map_host(f, (uint64_t)offset & ~(1ull << 62), size, &p);
+	else
+		rc = map_arena(f, (uint64_t)offset, size, &p);
+	pthread_mutex_unlock(&f->dev->lock);
+	if (rc)
+		errno = -rc;
+	return p;
+}
+
+/* What is mapped goes away with the object that it belongs to. */
+static int model_munmap(void *addr, size_t size)
+{
+	if ((uintptr_t)addr % MODEL_PAGE || !size)
+		return result(-EINVAL);
+	return 0;
+}
+
+/* See simnpu_model.h. */
+void simnpu_model_fork_child(void)
+{
+	_Atomic(struct model_file *) *chunk;
+	uint32_t i, k;
+
+	hal_store_relaxed(&model_forked, true);
+	for (i = 0; i < FD_CHUNKS; i++) {
+		chunk = hal_load_relaxed(&fds[i]);
+		for (k = 0; chunk && k < FD_CHUNK; k++)
+			if (hal_load_relaxed(&chunk[k]))
+				hal_sys_get()->close((int)(i * FD_CHUNK + k));
+	}
+}
+
+const struct hal_sys_ops simnpu_model_sys = {
+	.open = model_open,
+	.close = model_close,
+	.ioctl = model_ioctl,
+	.mmap = model_mmap,
+	.munmap = model_munmap,
+};

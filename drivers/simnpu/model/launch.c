@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Running kernels on cores.
+ */
+#include <string.h>
+
+#include "drivers/simnpu/model/model.h"
+
+#define WORTH_NS 30000u		/* what a launch must take for others to be woken for it */
+#define UNKNOWN_NS WORTH_NS
+
+/* A launch of several blocks. */
+struct launch {
+	struct model_job job;
+	const struct model_kernel *kernel;
+	const void *args;
+	const uint32_t *stop;
+	uint32_t args_size;
+	uint32_t count;
+	_Atomic uint32_t failed;
+	_Atomic uint64_t addr;
+};
+
+static struct model_kernel *kernel_find(struct model_device *dev, uint64_t id)
+{
+	uint32_t i = (uint32_t)id;
+	struct model_kernel *chunk;
+
+	if (unlikely(i >= 256u * 256u))
+		return NULL;
+	chunk = hal_load_acquire(&dev->kernels[i / 256]);
+	if (unlikely(!chunk || !id || hal_load_acquire(&chunk[i % 256].id) != id))
+		return NULL;
+	return &chunk[i % 256];
+}
+
+/* Whether a number is of a kernel that is linked into the program. */
+bool model_launch_builtin(struct model_device *dev, uint64_t kernel)
+{
+	struct model_kernel *k = kernel_find(dev, kernel);
+
+	return k && k->builtin;
+}
+
+/* What npu_simnpu_access() calls when a block does not remember a range. */
+static void *resolve(struct npu_simnpu_block *blk, uint64_t addr, uint64_t size, uint32_t mode)
+{
+	struct model_core *c = container_of(blk, struct model_core, blk);
+	struct npu_simnpu_range *r = &blk->tlb[blk->tlb_next % NPU_SIMNPU_TLB];
+	struct model_memory *m = &c->dev->mem;
+	/* before the look-up: what is freed after it makes the entry stale */
+	uint64_t epoch = hal_shm_load_acquire(&m->epoch);
+	struct hal_range range;
+	char *host;
+
+	if (!size || !mode || mode & ~(NPU_SIMNPU_READ | NPU_SIMNPU_WRITE) ||
+	    !model_memory_find(m, addr, size, &host, &range)) {
+		if (!blk->failed)
+			c->fault_addr = addr;
+		blk->failed = 1;
+		return NULL;
+	}
+	blk->tlb_next++;
+	r->start = range.start;
+	r->end = range.start + range.size;
+	r->host = host - (addr - range.start);
+	r->epoch = epoch;
+	r->mode = NPU_SIMNPU_READ | NPU_SIMNPU_WRITE;
+	return host;
+}
+
+/* Sets the cores of a device up. */
+void model_core_init(struct model_device *dev)
+{
+	uint32_t i;
+
+	for (i = 0; i < dev->cores; i++) {
+		struct model_core *c = &dev->core[i];
+
+		memset(c, 0, sizeof(*c));
+		c->dev = dev;
+		c->blk.size = sizeof(c->blk);
+		c->blk.abi = NPU_SIMNPU_KERNEL_ABI;
+		c->blk.core = i;
+		c->blk.cores = dev->cores;
+		c->blk.epoch = &dev->mem.epoch;
+		c->blk.resolve = resolve;
+	}
+}
+
+static inline bool run_block(struct model_core *c, const struct model_kernel *k, uint32_t index,
+			     uint32_t count, const void *args, uint32_t size, const uint32_t *stop)
+{
+	struct npu_simnpu_block *blk = &c->blk;
+
+	blk->index = index;
+	blk->count = count;
+	blk->args_size = size;
+	blk->failed = 0;
+	blk->stop = stop;
+	c->fault_addr = 0;
+	k->fn(blk, args);
+	return !blk->failed;
+}
+
+static void launch_block(struct model_job *job, struct model_device *dev, uint32_t token,
+			 uint32_t i)
+{
+	struct launch *l = container_of(job, struct launch, job);
+	struct model_core *c = &dev->core[token];
+
+	if (run_block(c, l->kernel, i, l->count, l->args, l->args_size, l->stop))
+		return;
+	if (!atomic_exchange(&l->failed, 1))
+		hal_store_relaxed(&l->addr, c->fault_addr);
+}
+
+static __attribute__((noinline)) bool run_blocks(struct model_device *dev, uint32_t token,
+						 struct model_kernel *k, uint32_t count,
+						 const void *args, uint32_t size,
+						 const uint32_t *stop, uint64_t *addr)
+{
+	struct launch l = {
+		.job = { .class = CLASS_CORE, .run = launch_block },
+		.kernel = k, .args = args, .args_size = size, .count = count, .stop = stop,
+	};
+	uint64_t start = hal_sys_now();
+	uint64_t took = hal_load_relaxed(&k->block_ns);
+
+	model_job_run(&l.job, dev, token, count, (took ? took : UNKNOWN_NS) * count >= WORTH_NS);
+	took = (hal_sys_now() - start) / count;
+	hal_store_relaxed(&k->block_ns, took > UINT32_MAX ? UINT32_MAX : (uint32_t)took + 1);
+	if (hal_load_relaxed(&l.failed))
+		*addr = hal_load_relaxed(&l.addr);
+	return !hal_load_relaxed(&l.failed);
+}
+
+static inline int run_kernel(struct model_worker *w, struct model_queue *q,
+			     struct model_kernel *k, uint32_t count, const void *args,
+			     uint32_t size, uint64_t *addr)
+{
+	struct model_device *dev = w->dev;
+	const uint32_t *stop = (const uint32_t *)&q->stop;
+	bool ok;
+
+	if (likely(count == 1)) {
+		ok = run_block(&dev->core[w->token], k, 0, 1, args, size, stop);
+		if (unlikely(!ok))
+			*addr = dev->core[w->token].fault_addr;
+	} else {
+		ok = run_blocks(dev, w->token, k, count, args, size, stop, addr);
+	}
+	/* release: who unloads sees that the kernel has returned */
+	hal_store_release(&q->kernel, NULL);
+	if (unlikely(hal_load_relaxed(&q->stop)))
+		return ECANCELED;
+	return likely(ok) ? 0 : EFAULT;
+}
+
+/* Arguments that lie in the slots behind: a copy, so that none changes under the kernel. */
+static __attribute__((noinline)) int run_large(struct model_worker *w, struct model_queue *q,
+					       struct model_kernel *k,
+					       const struct simnpu_desc *d,
+					       const struct simnpu_desc *slot, uint64_t *addr)
+{
+	_Alignas(64) char args[MODEL_ARGS_MAX];
+
+	memcpy(args, slot + 1, d->launch.args_size);
+	return run_kernel(w, q, k, d->launch.blocks, args, d->launch.args_size, addr);
+}
+
+/**
+ * model_launch() - run the launch at a queue's head
+ * @w: the worker, with a core's token
+ * @q: the queue
+ * @d: a copy of the descriptor
+ * @slot: the descriptor in the ring
+ * @addr: out: the address that was refused
+ *
+ * Return: 0 or a positive errno.
+ */
+int model_launch(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		 const struct simnpu_desc *slot, uint64_t *addr)
+{
+	struct model_kernel *k = kernel_find(w->dev, d->launch.kernel);
+	uint32_t size = d->launch.args_size;
+	_Alignas(16) uint64_t args[4];
+
+	if (unlikely(!k))
+		return ENOENT;
+	if (unlikely(!d->launch.blocks))
+		return EINVAL;
+	/* who unloads makes the number invalid, passes a barrier everywhere, and looks here */
+	hal_store_relaxed(&q->kernel, k);
+	if (unlikely(!w->dev->asym))
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+	if (unlikely(hal_load_acquire(&k->id) != d->launch.kernel)) {
+		hal_store_release(&q->kernel, NULL);
+		return ENOENT;
+	}
+	if (likely(size <= SIMNPU_ARGS_INLINE)) {
+		memcpy(args, d->launch.args, SIMNPU_ARGS_INLINE);
+		return run_kernel(w, q, k, d->launch.blocks, args, size, addr);
+	}
+	if (size <= MODEL_ARGS_MAX && size <= d->slots * sizeof(*slot))
+		return run_large(w, q, k, d, slot, addr);
+	hal_store_release(&q->kernel, NULL);
+	return EINVAL;
+}

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Device memory: addresses, pages, accounts.
+ *
+ * In strict mode the device's addresses are reserved and can't be touched; the
+ * bytes lie at a constant distance. The data stays mapped for the life of the
+ * device, so an engine that still works on memory that was freed reads zeros
+ * and does not crash.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/options.h"
+#include "drivers/simnpu/simnpu_test.h"
+
+#define RESERVE		(MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+/* What is freed in pieces smaller than this keeps its pages for the next one. */
+#define KEEP_PAGES	(64u << 10)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* ---- the host's budget, of all devices together ----------------------------- */
+
+static _Atomic uint64_t budget_used;
+
+static uint64_t budget_total(void)
+{
+	uint64_t total = (uint64_t)hal_option_int(simnpu_options, "simnpu_host_budget");
+
+	if (!total)
+		total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
+	return total;
+}
+
+static bool charge(_Atomic uint64_t *account, uint64_t total, uint64_t size)
+{
+	uint64_t used = hal_load_relaxed(account);
+
+	do {
+		if (size > total || used > total - size)
+			return false;
+		/* relaxed: an account carries no data */
+	} while (!atomic_compare_exchange_weak_explicit(account, &used, used + size,
+							memory_order_relaxed,
+							memory_order_relaxed));
+	return true;
+}
+
+/* Charges memory to the host's budget: 0 or -ENOMEM. */
+int model_budget_charge(uint64_t size)
+{
+	return charge(&budget_used, budget_total(), size) ? 0 : -ENOMEM;
+}
+
+/* The opposite. */
+void model_budget_uncharge(uint64_t size)
+{
+	atomic_fetch_sub_explicit(&budget_used, size, memory_order_relaxed);
+}
+
+/**
+ * model_populate() - make pages real now
+ * @p: where
+ * @size: bytes
+ * @rc: out: 0 or -ENOMEM
+ *
+ * Contents stay as they are.
+ */
+void model_populate(char *p, uint64_t size, int *rc)
+{
+	uintptr_t start = (uintptr_t)p & ~(uintptr_t)(MODEL_PAGE - 1);
+	uintptr_t end = hal_align_up((uintptr_t)p + size, MODEL_PAGE);
+	int err = hal_sys_madvise((void *)start, end - start, MADV_POPULATE_WRITE);
+	uintptr_t a;
+
+	*rc = 0;
+	if (!err)
+		return;
+	if (err != -EINVAL) {
+		*rc = -ENOMEM;
+		return;
+	}
+	/* an older kernel: touch them */
+	for (a = start; a < end; a += MODEL_PAGE)
+		__atomic_fetch_or((char *)a, 0, __ATOMIC_RELAXED);
+}
+
+/* ---- extents ------------------------------------------------------------------ */
+
+static uint32_t bin_of(uint64_t size)
+{
+	uint32_t bin = 63 - (uint32_t)__builtin_clzll(size / MODEL_ALIGN);
+
+	return bin < MODEL_BINS ? bin : MODEL_BINS - 1;
+}
+
+static void bin_add(struct model_memory *m, struct model_extent *e)
+{
+	struct hal_list *bin = &m->bins[bin_of(e->range.size)];
+
+	/* in front: what was freed last has its pages and is in the cache */
+	e->bin.next = bin->next;
+	e->bin.prev = bin;
+	bin->next->prev = &e->bin;
+	bin->next = &e->bin;
+}
+
+static bool fits(const struct model_extent *e, uint64_t size, uint64_t align, uint64_t *start)
+{
+	*start = hal_align_up(e->range.start, align);
+	return *start >= e->range.start && *start - e->range.start <= e->range.size &&
+	       e->range.size - (*start - e->range.start) >= size;
+}
+
+static struct model_extent *find_free(struct model_memory *m, uint64_t size, uint64_t align,
+				      uint64_t *start)
+{
+	struct model_extent *e;
+	struct hal_list *pos;
+	uint32_t bin;
+
+	for (bin = bin_of(size); bin < MODEL_BINS; bin++) {
+		hal_list_for_each(pos, &m->bins[bin]) {
+			e = hal_list_entry(pos, struct model_extent, bin);
+			if (fits(e, size, align, start))
+				return e;
+		}
+	}
+	return NULL;
+}
+
+/* Cuts a free extent at an address: the upper part becomes one of its own. */
+static struct model_extent *cut(struct model_extent *e, uint64_t at)
+{
+	struct model_extent *n = hal_zalloc(sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->range.start = at;
+	n->range.size = e->range.start + e->range.size - at;
+	e->range.size = at - e->range.start;
+	n->prev = e;
+	n->next = e->next;
+	if (n->next)
+		n->next->prev = n;
+	e->next = n;
+	hal_list_init(&n->bin);
+	return n;
+}
+
+/* Joins a free extent with the free one above it. */
+static void join(struct model_extent *e)
+{
+	struct model_extent *n = e->next;
+
+	hal_list_del(&n->bin);
+	e->range.size += n->range.size;
+	e->next = n->next;
+	if (e->next)
+		e->next->prev = e;
+	free(n);
+}
+
+/* Puts a free extent into its list, joined with its neighbours. */
+static void give_back(struct model_memory *m, struct model_extent *e)
+{
+	if (e->next && !e->next->used)
+		join(e);
+	if (e->prev && !e->prev->used) {
+		e = e->prev;
+		hal_list_del(&e->bin);
+		join(e);
+	}
+	bin_add(m, e);
+}
+
+static struct model_extent *extent_get(struct model_memory *m, uint64_t size, uint64_t align)
+{
+	struct model_extent *e, *low, *rest;
+	uint64_t start;
+
+	e = find_free(m, size, align, &start);
+	if (!e)
+		return NULL;
+	hal_list_del(&e->bin);
+	if (start != e->range.start) {
+		low = e;
+		e = cut(low, start);
+		bin_add(m, low);
+		if (!e)
+			return NULL;
+	}
+	if (e->range.size > size) {
+		rest = cut(e, start + size);
+		if (!rest) {
+			give_back(m, e);
+			return NULL;
+		}
+		bin_add(m, rest);
+	}
+	e->used = true;
+	return e;
+}
+
+/* ---- pages -------------------------------------------------------------------- */
+
+static bool page_present(const struct model_memory *m, uint64_t page)
+{
+	return m->present[page / 64] >> page % 64 & 1;
+}
+
+static void pages_mark(struct model_memory *m, uint64_t from, uint64_t to, bool present)
+{
+	for (; from < to; from++) {
+		if (from % 64 == 0 && to - from >= 64) {
+			m->present[from / 64] = present ? ~0ull : 0;
+			from += 63;
+		} else if (present) {
+			m->present[from / 64] |= 1ull << from % 64;
+		} else {
+			m->present[from / 64] &= ~(1ull << from % 64);
+		}
+	}
+}
+
+static int pages_make(struct model_memory *m, uint64_t from, uint64_t to)
+{
+	char *p = m->data + from * MODEL_PAGE;
+	uint64_t size = (to - from) * MODEL_PAGE;
+	int rc;
+
+	if (m->protect && hal_sys_mprotect(p, size, PROT_READ | PROT_WRITE))
+		return -ENOMEM;
+	model_populate(p, size, &rc);
+	if (!rc)
+		pages_mark(m, from, to, true);
+	return rc;
+}
+
+/* Makes those pages of an extent real that are not. */
+static int extent_pages(struct model_memory *m, const struct model_extent *e)
+{
+	uint64_t page = (e->range.start - m->start) / MODEL_PAGE;
+	uint64_t end = hal_align_up(e->range.start - m->start + e->range.size, MODEL_PAGE) /
+		       MODEL_PAGE;
+	uint64_t from;
+	int rc;
+
+	while (page < end) {
+		if (page_present(m, page)) {
+			page++;
+			continue;
+		}
+		for (from = page; page < end && !page_present(m, page);)
+			page++;
+		rc = pages_make(m, from, page);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Gives back the pages of a range that no neighbour shares. */
+static void extent_drop_pages(struct model_memory *m, const struct model_extent *e)
+{
+	uint64_t from = hal_align_up(e->range.start - m->start, MODEL_PAGE) / MODEL_PAGE;
+	uint64_t to = (e->range.start - m->start + e->range.size) / MODEL_PAGE;
+
+	if (to <= from)
+		return;
+	hal_sys_madvise(m->data + from * MODEL_PAGE, (to - from) * MODEL_PAGE, MADV_DONTNEED);
+	pages_mark(m, from, to, false);
+}
+
+static int extent_huge(struct model_memory *m, struct model_extent *e, uint32_t flags)
+{
+	char *p = m->data + (e->range.start - m->start);
+	int rc;
+
+	if (e->range.size < MODEL_HUGE)
+		return 0;
+	rc = hal_sys_madvise(p, e->range.size, MADV_HUGEPAGE);
+	e->huge = !rc;
+	return rc && flags & SIMNPU_MEM_HUGE ? -ENOMEM : 0;
+}
+
+/* ---- the interface -------------------------------------------------------------- */
+
+static int memory_map(struct model_memory *m, uint64_t size, bool strict)
+{
+	void *p, *va;
+	int rc;
+
+	/* one huge page more, so that both windows can begin at one */
+	rc = hal_sys_mmap(hal_sys_get(), size + MODEL_HUGE, PROT_READ | PROT_WRITE, RESERVE, -1, 0,
+			  &p);
+	m->protect = rc;
+	if (rc)
+		rc = hal_sys_mmap(hal_sys_get(), size + MODEL_HUGE, PROT_NONE, RESERVE, -1, 0, &p);
+	if (rc)
+		return -ENOMEM;
+	m->data_map = p;
+	m->va_map = NULL;
+	m->data = (char *)hal_align_up((uintptr_t)p, MODEL_HUGE);
+	m->start = (uintptr_t)m->data;
+	if (strict) {
+		rc = hal_sys_mmap(hal_sys_get(), size + MODEL_HUGE, PROT_NONE, RESERVE, -1, 0, &va);
+		if (rc) {
+			hal_sys_munmap(hal_sys_get(), p, size + MODEL_HUGE);
+			return -ENOMEM;
+		}
+		m->va_map = va;
+		m->start = hal_align_up((uintptr_t)va, MODEL_HUGE);
+	}
+	m->delta = (uintptr_t)m->data - m->start;
+	m->size = size;
+	return 0;
+}
+
+/**
+ * model_memory_init() - set a device's memory up
+ * @m: the memory
+ * @total: bytes that may be allocated
+ * @strict: whether device addresses are out of the host's reach
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int model_memory_init(struct model_memory *m, uint64_t total, bool strict)
+{
+	/* twice the bytes in addresses: pieces can't keep a large allocation out for long */
+	uint64_t size = hal_align_up(total * 2, MODEL_HUGE);
+	uint32_t i;
+	int rc;
+
+	pthread_mutex_init(&m->lock, NULL);
+	m->used.root = NULL;
+	m->total = total;
+	hal_store_relaxed(&m->charged, 0);
+	for (i = 0; i < MODEL_BINS; i++)
+		hal_list_init(&m->bins[i]);
+	m->present = hal_zalloc(size / MODEL_PAGE / 8 + 8);
+	m->first = hal_zalloc(sizeof(*m->first));
+	rc = m->present && m->first ? memory_map(m, size, strict) : -ENOMEM;
+	if (rc) {
+		free(m->present);
+		free(m->first);
+		pthread_mutex_destroy(&m->lock);
+		return rc;
+	}
+	m->first->range.start = m->start;
+	m->first->range.size = size;
+	bin_add(m, m->first);
+	return 0;
+}
+
+/* Undoes it. Context: no engine runs, nothing is allocated. */
+void model_memory_fini(struct model_memory *m)
+{
+	struct model_extent *e;
+
+	while ((e = m->first)) {
+		m->first = e->next;
+		free(e);
+	}
+	free(m->present);
+	m->present = NULL;
+	hal_sys_munmap(hal_sys_get(), m->data_map, m->size + MODEL_HUGE);
+	if (m->va_map)
+		hal_sys_munmap(hal_sys_get(), m->va_map, m->size + MODEL_HUGE);
+	pthread_mutex_destroy(&m->lock);
+}
+
+static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t align,
+			       uint32_t flags, struct model_extent **ext)
+{
+	struct model_extent *e = extent_get(m, size, align);
+	int rc;
+
+	if (!e)
+		return -ENOMEM;
+	rc = extent_huge(m, e, flags);
+	if (!rc)
+		rc = extent_pages(m, e);
+	if (rc) {
+		extent_drop_pages(m, e);
+		e->used = false;
+		give_back(m, e);
+		return rc;
+	}
+	hal_spin_lock(&m->map_lock);
+	hal_range_insert(&m->used, &e->range);
+	hal_spin_unlock(&m->map_lock);
+	*ext = e;
+	return 0;
+}
+
+/**
+ * model_memory_alloc() - allocate device memory, its pages included
+ * @m: the memory
+ * @size: bytes, at least 1
+ * @align: a power of two, or 0
+ * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST
+ * @ext: out: the extent
+ *
+ * Return: 0 or -ENOMEM, and nothing is charged.
+ */
+int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
+		       struct model_extent **ext)
+{
+	int rc;
+
+	if (flags & SIMNPU_MEM_HUGE)
+		align = align > MODEL_HUGE ? align : MODEL_HUGE;
+	if (size > m->total || model_fault(SIMNPU_FAIL_MEMORY))
+		return -ENOMEM;
+	size = hal_align_up(size, flags & SIMNPU_MEM_HUGE ? MODEL_HUGE : MODEL_ALIGN);
+	if (align < MODEL_ALIGN)
+		align = size >= MODEL_HUGE ? MODEL_HUGE : MODEL_ALIGN;
+	if (!charge(&m->charged, m->total, size))
+		return -ENOMEM;
+	rc = model_budget_charge(size);
+	if (!rc) {
+		pthread_mutex_lock(&m->lock);
+		rc = memory_alloc_locked(m, size, align, flags, ext);
+		pthread_mutex_unlock(&m->lock);
+		if (rc)
+			model_budget_uncharge(size);
+	}
+	if (rc)
+		atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+	return rc;
+}
+
+/**
+ * model_memory_free() - free device memory
+ * @m: the memory
+ * @e: the extent
+ */
+void model_memory_free(struct model_memory *m, struct model_extent *e)
+{
+	uint64_t size = e->range.size;
+
+	pthread_mutex_lock(&m->lock);
+	hal_spin_lock(&m->map_lock);
+	hal_range_remove(&m->used, &e->range);
+	hal_spin_unlock(&m->map_lock);
+	/* release: who sees the new epoch does not find the range any more */
+	__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
+	if (size >= KEEP_PAGES)
+		extent_drop_pages(m, e);
+	if (e->huge)
+		hal_sys_madvise(m->data + (e->range.start - m->start), size, MADV_NOHUGEPAGE);
+	e->huge = false;
+	e->used = false;
+	give_back(m, e);
+	pthread_mutex_unlock(&m->lock);
+	atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+	model_budget_uncharge(size);
+}
+
+/**
+ * model_memory_find() - translate device addresses
+ * @m: the memory
+ * @addr: the first
+ * @size: bytes, at least 1; all must lie in one allocation
+ * @host: out: where they are
+ * @range: out: the whole allocation, or NULL
+ *
+ * Return: whether it is so.
+ */
+bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
+		       struct hal_range *range)
+{
+	struct hal_range *r;
+	bool ok;
+
+	if (addr - m->start >= m->size)
+		return false;
+	hal_spin_lock(&m->map_lock);
+	r = hal_range_find(&m->used, addr);
+	ok = r && size && size <= r->size - (addr - r->start);
+	if (ok && range)
+		*range = *r;
+	hal_spin_unlock(&m->map_lock);
+	if (ok)
+		*host = (char *)(uintptr_t)(addr + m->delta);
+	return ok;
+}

@@ -1,0 +1,814 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The simulated device, inside: what the files of this folder share.
+ *
+ * Devices, open files and queues are never given back to the system, only used
+ * again: what runs without a lock may look at one that is gone, and finds out
+ * by its number (uid, handle), which is never the same twice.
+ *
+ * Order of the locks: Documentation/locking.rst.
+ */
+#ifndef DRIVERS_SIMNPU_MODEL_MODEL_H
+#define DRIVERS_SIMNPU_MODEL_MODEL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hal/base.h"
+#include "hal/log.h"
+#include "hal/option.h"
+#include "hal/range.h"
+#include "hal/sys.h"
+#include "npu/simnpu_kernel.h"
+#include "uapi/simnpu.h"
+
+#define MODEL_PRIORITIES	8u
+#define MODEL_CORES_MAX		64u
+#define MODEL_DMA_MAX		4u
+#define MODEL_THREADS_MAX	(MODEL_CORES_MAX + 3 * MODEL_DMA_MAX + 1)
+#define MODEL_CONTEXTS_MAX	64u
+#define MODEL_MAX_QUEUED	(1u << 20)
+#define MODEL_ARGS_MAX		4096u
+#define MODEL_DESC_SLOTS	64u	/* behind the first one */
+#define MODEL_ALIGN		512u	/* of device memory */
+#define MODEL_PAGE		4096u
+#define MODEL_HUGE		(2ull << 20)
+#define MODEL_LOOK_NS		50000ull	/* between looks at the rings */
+#define MODEL_RETIRE_NS		10000000ull	/* a queue without work is let go after */
+#define MODEL_FAILURES		64u	/* remembered for those that wait for the queue */
+#define MODEL_SHORT_COPY	(64u << 10)	/* bytes that a wait with a deadline may copy */
+
+#define MODEL_TIMELINE_MASK	(~SIMNPU_TIMELINE_ERROR)
+/* What the timeline of a queue says whose ring can't be followed any more. */
+#define MODEL_TIMELINE_BROKEN	((1ull << 63) - 1)
+
+struct model_device;
+struct model_file;
+struct model_context;
+struct model_queue;
+struct model_module;
+
+/* ---- parts --------------------------------------------------------------- */
+
+/**
+ * struct model_part - limits of a part
+ * @option: its name in the option simnpu_part
+ * @name: its name in struct simnpu_info
+ * @memory: bytes
+ * @cores: AI cores
+ * @max_queues: queues at a time
+ * @max_events: timed events at a time
+ * @caps: SIMNPU_CAP_BF16, SIMNPU_CAP_INF_NAN
+ */
+struct model_part {
+	const char *option;
+	const char *name;
+	uint64_t memory;
+	uint32_t cores;
+	uint32_t max_queues;
+	uint32_t max_events;
+	uint64_t caps;
+};
+
+const struct model_part *model_part_get(void);
+
+/* ---- handles of an open file ---------------------------------------------- */
+
+enum model_kind {
+	MODEL_FREE = 0,
+	MODEL_MEM,
+	MODEL_QUEUE,
+	MODEL_IMPORT,
+	MODEL_EVENT,
+	MODEL_MODULE,
+};
+
+/* Handles below are of contexts: they are part of mmap() offsets. */
+#define MODEL_CONTEXT_HANDLES	(1u << 23)
+#define MODEL_CHUNK		256u
+#define MODEL_CHUNKS		1024u
+
+/**
+ * struct model_entry - a handle
+ * @handle: the handle while it is one, else 0
+ * @kind: enum model_kind
+ * @obj: what it stands for
+ * @last: the handle that was given out last for this entry
+ * @next_free: index + 1 of the next free entry
+ */
+struct model_entry {
+	_Atomic uint32_t handle;
+	_Atomic uint32_t kind;
+	_Atomic(void *) obj;
+	_Atomic uint32_t last;
+	uint32_t next_free;
+};
+
+struct model_table {
+	_Atomic(struct model_entry *) chunk[MODEL_CHUNKS];
+	_Atomic uint32_t size;
+	uint32_t free;
+};
+
+int model_table_add(struct model_table *t, enum model_kind kind, void *obj, uint32_t *handle);
+void model_table_del(struct model_table *t, uint32_t handle);
+struct model_entry *model_table_find(struct model_table *t, uint32_t handle);
+void *model_table_get(struct model_table *t, uint32_t handle, enum model_kind kind);
+bool model_table_was(struct model_table *t, uint32_t handle);
+void model_table_reset(struct model_table *t);
+
+#define MODEL_INDEX(h) ((h) & 0x3ffffu)
+
+/* The look-up of the hot paths: no lock. */
+static inline struct model_queue *model_queue_find(struct model_table *t, uint32_t handle)
+{
+	uint32_t i = MODEL_INDEX(handle);
+	struct model_entry *chunk = hal_load_acquire(&t->chunk[i / MODEL_CHUNK]);
+	struct model_entry *e;
+
+	if (unlikely(!chunk))
+		return NULL;
+	e = &chunk[i % MODEL_CHUNK];
+	if (unlikely(hal_load_acquire(&e->handle) != handle || !handle ||
+		     hal_load_relaxed(&e->kind) != MODEL_QUEUE))
+		return NULL;
+	return hal_load_relaxed(&e->obj);
+}
+
+/* ---- arenas --------------------------------------------------------------- */
+
+#define MODEL_CELL		64u
+#define MODEL_CELLS_SIZE	(16ull << 20)	/* headers and stamps; then come the segments */
+#define MODEL_SEG_MIN		16u
+#define MODEL_SEG_CLASSES	9u	/* 16 .. 4096 slots */
+
+/**
+ * struct model_seg - a ring segment
+ * @next: in the queue's list, or in the arena's free list
+ * @offset: in the arena
+ * @slots: slots
+ */
+struct model_seg {
+	struct model_seg *next;
+	uint64_t offset;
+	uint32_t slots;
+};
+
+/**
+ * struct model_arena - shared memory of a context
+ * @lock: Protects: the free lists
+ * @base: its first byte
+ * @size: bytes reserved
+ * @cells: cells handed out so far
+ * @cells_ready: bytes of cells that can be written
+ * @segs: first byte behind the segments handed out so far
+ * @segs_ready: end of what can be written
+ * @free_cells: cells to use again, indices
+ * @free_cell_count: how many
+ * @free_stamps: stamps to use again, in units of eight bytes
+ * @free_stamp_count: how many
+ * @free_segs: segments to use again, by size
+ * @next: in the pool of arenas that wait for a context
+ */
+struct model_arena {
+	struct hal_spin lock;
+	char *base;
+	uint64_t size;
+	uint32_t cells;
+	uint64_t cells_ready;
+	uint64_t segs;
+	uint64_t segs_ready;
+	uint32_t *free_cells;
+	uint32_t free_cell_count;
+	uint32_t *free_stamps;
+	uint32_t free_stamp_count;
+	struct model_seg *free_segs[MODEL_SEG_CLASSES];
+	struct model_arena *next;
+};
+
+int model_arena_get(struct model_arena **arena);
+void model_arena_put(struct model_arena *a);
+int model_arena_cell(struct model_arena *a, uint64_t *offset);
+void model_arena_cell_free(struct model_arena *a, uint64_t offset);
+int model_arena_stamp(struct model_arena *a, uint64_t *offset);
+void model_arena_stamp_free(struct model_arena *a, uint64_t offset);
+int model_arena_seg(struct model_arena *a, uint32_t slots, struct model_seg **seg);
+void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
+
+/* ---- device memory ---------------------------------------------------------- */
+
+#define MODEL_BINS 48u
+
+/**
+ * struct model_extent - a piece of the device's addresses, free or allocated
+ * @range: addresses; in the map while allocated
+ * @prev: the extent below
+ * @next: the extent above
+ * @bin: in the list of free extents of its size
+ * @used: allocated
+ * @huge: its pages were asked to be huge
+ */
+struct model_extent {
+	struct hal_range range;
+	struct model_extent *prev, *next;
+	struct hal_list bin;
+	bool used;
+	bool huge;
+};
+
+/**
+ * struct model_memory - memory of a device
+ * @lock: Protects: extents, free lists, @present
+ * @map_lock: Protects: @used, as engines see it
+ * @used: what is allocated
+ * @epoch: changes when something is freed
+ * @start: lowest device address
+ * @size: bytes of addresses
+ * @delta: from a device address to where its byte lies
+ * @data: where the byte at @start lies
+ * @data_map: the mapping that @data lies in
+ * @va_map: the mapping that @start lies in, or NULL: the same
+ * @protect: pages have to be made writable first
+ * @total: bytes that may be allocated
+ * @charged: bytes that are
+ * @first: the lowest extent
+ * @bins: free extents, by the logarithm of their size
+ * @present: a bit per page that is there
+ */
+struct model_memory {
+	pthread_mutex_t lock;
+	struct hal_spin map_lock;
+	struct hal_range_map used;
+	uint64_t epoch;
+	uint64_t start;
+	uint64_t size;
+	uint64_t delta;
+	char *data;
+	void *data_map;
+	void *va_map;
+	bool protect;
+	uint64_t total;
+	_Atomic uint64_t charged;
+	struct model_extent *first;
+	struct hal_list bins[MODEL_BINS];
+	uint64_t *present;
+};
+
+int model_memory_init(struct model_memory *m, uint64_t total, bool strict);
+void model_memory_fini(struct model_memory *m);
+int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
+		       struct model_extent **ext);
+void model_memory_free(struct model_memory *m, struct model_extent *ext);
+bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
+		       struct hal_range *range);
+int model_budget_charge(uint64_t size);
+void model_budget_uncharge(uint64_t size);
+void model_populate(char *p, uint64_t size, int *rc);
+
+/* An allocation, host memory or registration behind a handle. */
+struct model_mem {
+	struct hal_list node;
+	struct model_context *ctx;
+	uint32_t handle;
+	struct model_extent *ext;
+	char *host;
+	uint64_t size;
+	bool locked;
+	bool registered;
+};
+
+/* ---- kernels ----------------------------------------------------------------- */
+
+/**
+ * struct model_kernel - a kernel behind its number; never given back
+ * @id: the number while it is one, else 0
+ * @fn: the function
+ * @module: its module
+ * @builtin: linked into the program
+ * @block_ns: what a block took of late
+ * @last: generation of the last number
+ * @index: which it is on the device
+ * @next_free: index + 1 of the next one that is free
+ * @node: in the module's list
+ */
+struct model_kernel {
+	_Atomic uint64_t id;
+	npu_simnpu_kernel_fn *fn;
+	_Atomic(struct model_module *) module;
+	bool builtin;
+	_Atomic uint32_t block_ns;
+	uint32_t last;
+	uint32_t index;
+	uint32_t next_free;
+	struct hal_list node;
+};
+
+struct model_module {
+	struct hal_list node;
+	struct model_context *ctx;
+	uint32_t handle;
+	bool builtin;
+	void *dl;
+	int fd;
+	struct hal_list kernels;
+};
+
+/* ---- queues ------------------------------------------------------------------- */
+
+enum model_run {
+	RUN_DEAD = 0,
+	RUN_IDLE,	/* nobody has it */
+	RUN_READY,	/* in a ready list */
+	RUN_RUNNING,	/* claimed by a thread */
+	RUN_PARKED,	/* its head waits for another queue */
+	RUN_CALLBACK,	/* its head is a callback that is not done */
+};
+
+/* What a task needs a token of. Control tasks need none. */
+enum model_class { CLASS_CONTROL, CLASS_CORE, CLASS_H2D, CLASS_D2H, CLASS_D2D, CLASS_COUNT };
+
+enum model_waiter_kind { WAITER_THREAD, WAITER_QUEUE, WAITER_NOTIFY };
+
+/**
+ * struct model_waiter - who wants to know that a queue has completed a task
+ * @node: in the queue's list, by rising @seq
+ * @seq: the task
+ * @kind: enum model_waiter_kind
+ * @fd: NOTIFY: the eventfd
+ * @on: the queue in whose list it is, or NULL
+ * @word: THREAD: 0, 1 completed, 2 the queue is gone
+ * @queue: QUEUE: the queue that is parked
+ */
+struct model_waiter {
+	struct hal_list node;
+	uint64_t seq;
+	enum model_waiter_kind kind;
+	int fd;
+	_Atomic(struct model_queue *) on;
+	_Atomic uint32_t word;
+	struct model_queue *queue;
+};
+
+/* Where a failure began. */
+struct model_origin {
+	struct model_queue *queue;
+	uint64_t uid;
+	uint64_t seq;
+	uint64_t cookie;
+	uint64_t addr;
+	uint32_t code;
+	uint32_t op;
+	uint32_t tag;
+};
+
+struct model_error {
+	uint64_t seq;
+	uint64_t time_ns;
+	uint32_t code;
+	struct model_origin origin;
+};
+
+/**
+ * struct model_queue - a queue; never given back to the system
+ * @run: enum model_run
+ * @stop: nonzero: don't start another task; kernels return
+ * @slot: the head of the ring
+ * @next_seq: sequence number of the next task
+ * @header: the header in the arena
+ * @left: slots from the head to the end of the segment
+ * @seg: the segment that the head is in, first of @segs
+ * @dev: the device
+ * @ctx: the context
+ * @file: the open file
+ * @handle: the handle
+ * @priority: 0 first
+ * @fail_stop: SIMNPU_QUEUE_FAIL_STOP
+ * @stopped_at: first task that was not run for an earlier failure, or 0
+ * @kernel: the kernel that runs, for those who unload
+ * @wake_seq: least sequence number that somebody waits for
+ * @uid: number of this life of the queue
+ * @active: in the device's active set, or on the way there
+ * @kicked: next in the list of those on the way
+ * @retired: next in the list of those that are let go at the moment
+ * @active_index: place in the active set
+ * @seen_seq: for retiring
+ * @seen_ns: for retiring
+ * @lock: Protects: @waiters, @wake_seq, errors, failures, @segs
+ * @ready: node in the ready list
+ * @class: which ready list
+ * @park: the queue's own waiter, in the list of @parked_on
+ * @parked_on: the queue that its head waits for
+ * @waiters: who waits for this queue
+ * @segs: segments, in the order of their use
+ * @error_pending: the timeline is to say that errors wait
+ * @errors: failures that were not taken
+ * @error_count: how many
+ * @dropped: failures for which there was no room
+ * @dropped_first: the first of them
+ * @dropped_last: the last of them
+ * @failed: the last failures
+ * @failed_count: how many there were
+ * @cb: the callback that it waits for
+ */
+struct model_queue {
+	_Alignas(64) _Atomic uint32_t run;
+	_Atomic uint32_t stop;
+	_Atomic(struct simnpu_desc *) slot;
+	_Atomic uint64_t next_seq;
+	_Atomic(struct simnpu_queue_header *) header;
+	uint64_t consumed;
+	uint32_t left;
+	uint32_t priority;
+	struct model_seg *seg;
+	_Alignas(64) struct model_device *dev;
+	struct model_context *ctx;
+	_Atomic(struct model_file *) file;
+	_Atomic uint32_t handle;
+	bool fail_stop;
+	_Atomic bool error_pending;
+	uint64_t stopped_at;
+	_Atomic(struct model_kernel *) kernel;
+	_Atomic uint64_t wake_seq;
+	_Atomic uint64_t uid;
+	_Atomic uint32_t active;
+	struct model_queue *kicked;
+	struct model_queue *retired;
+	uint32_t active_index;
+	uint64_t seen_seq;
+	uint64_t seen_ns;
+	struct hal_spin lock;
+	struct hal_list ready;
+	enum model_class class;
+	struct model_waiter park;
+	_Atomic(struct model_queue *) parked_on;
+	struct hal_list waiters;
+	struct model_seg *segs;
+	struct model_error errors[SIMNPU_ERRORS_MAX];
+	uint32_t error_count;
+	uint64_t dropped;
+	uint64_t dropped_first;
+	uint64_t dropped_last;
+	struct model_error failed[MODEL_FAILURES];
+	uint64_t failed_count;
+	struct model_origin stop_origin;
+	struct model_callback *cb;
+	struct hal_list node;
+	struct model_queue *next_free;
+};
+
+/* A queue of another file or device, behind a handle. */
+struct model_import {
+	struct hal_list node;
+	struct model_context *ctx;
+	uint32_t handle;
+	struct model_queue *queue;
+	uint64_t uid;
+};
+
+struct model_event {
+	struct hal_list node;
+	struct model_context *ctx;
+	uint32_t handle;
+	uint64_t stamp;
+};
+
+/* A callback whose turn has come. */
+struct model_callback {
+	struct hal_list node;
+	struct model_queue *queue;
+	uint32_t handle;
+	uint32_t flags;
+	uint64_t seq;
+	uint64_t fn;
+	uint64_t arg;
+};
+
+/**
+ * struct model_context - a context
+ * @cb_lock: Protects: @callbacks, @cb_stop, model_queue.cb
+ * @callbacks: callbacks whose turn has come and that nobody took
+ * @cb_word: changes when a callback comes, or the end
+ * @users: threads inside CALLBACK_NEXT
+ */
+struct model_context {
+	struct hal_list node;
+	struct model_file *file;
+	struct model_device *dev;
+	uint32_t handle;
+	struct model_arena *arena;
+	struct hal_list queues;
+	struct hal_list imports;
+	struct hal_list mems;
+	struct hal_list events;
+	struct hal_list modules;
+	struct hal_spin cb_lock;
+	struct hal_list callbacks;
+	bool cb_stop;
+	_Atomic uint32_t cb_word;
+	_Atomic uint32_t users;
+};
+
+/**
+ * struct model_file - an open node; never given back to the system
+ * @fd: its descriptor, -1 when closed
+ * @dev: the device
+ * @table: handles
+ * @event_lock: Protects: events as engines find them
+ * @contexts: contexts, by index; protected by the device's lock
+ * @context_last: last generation of each
+ */
+struct model_file {
+	_Atomic int fd;
+	struct model_device *dev;
+	struct model_table table;
+	struct hal_spin event_lock;
+	struct model_context *contexts[MODEL_CONTEXTS_MAX];
+	uint32_t context_last[MODEL_CONTEXTS_MAX];
+	struct hal_list node;
+	struct model_file *next_free;
+};
+
+/* ---- jobs: work that several threads share -------------------------------------- */
+
+/**
+ * struct model_job - blocks of a launch, or pieces of a copy
+ * @node: in the device's list while there are blocks to take
+ * @range: blocks that nobody took: the first in the low half, the end in the high one
+ * @helpers: threads that work on it, besides the owner
+ * @class: what a helper needs a token of
+ * @run: runs a block with a token
+ *
+ * The owner takes blocks from the front, helpers from the back.
+ */
+struct model_job {
+	struct hal_list node;
+	_Atomic uint64_t range;
+	_Atomic uint32_t helpers;
+	enum model_class class;
+	void (*run)(struct model_job *job, struct model_device *dev, uint32_t token, uint32_t i);
+};
+
+/* ---- devices -------------------------------------------------------------------- */
+
+/* What a core keeps between blocks: the holder of its token has it alone. */
+struct model_core {
+	_Alignas(64) struct npu_simnpu_block blk;
+	uint64_t fault_addr;
+	struct model_device *dev;
+};
+
+/**
+ * struct model_device - a device; never given back to the system
+ * @lock: Protects: files, contexts and all that hangs on them, counts of objects
+ * @sched: Protects: ready lists, changes of a queue's state to and from RUN_READY, @jobs
+ * @ready: queues that could run, by class and priority
+ * @ready_map: a bit per class and priority that has some
+ * @tokens: a bit per free token, by class
+ * @look_lock: Protects: @active, retiring, destruction of what is in it
+ * @active: queues that are looked at
+ * @kicked: queues on the way there
+ * @last_look: when the rings were looked at last
+ * @bell: changes when there is something for an engine thread
+ * @awake: engine threads that are not fast asleep
+ * @idle: those of them that have no work
+ * @sleepers: engine threads that are fast asleep
+ * @grants: sleepers that may get up; also the word that they sleep on
+ * @thread_lock: Protects: @threads, @thread_count
+ */
+struct model_device {
+	uint32_t index;
+	uint32_t cores;
+	uint32_t dma;
+	bool strict;
+	bool asym;		/* membarrier works: runners need no fences */
+	bool borrow_modules;
+	_Atomic bool paused;
+	_Atomic bool stop;
+	_Atomic bool live;	/* its memory is there */
+	_Atomic uint32_t pins;	/* copies of other devices that use its memory */
+	const struct model_part *part;
+	struct model_memory mem;
+
+	_Alignas(64) struct hal_spin sched;
+	struct hal_list ready[CLASS_COUNT][MODEL_PRIORITIES];
+	struct hal_list jobs;
+	_Alignas(64) _Atomic uint64_t ready_map;
+	_Atomic uint32_t job_count;
+	_Alignas(64) struct {
+		_Alignas(64) _Atomic uint64_t bits;
+	} tokens[CLASS_COUNT];
+	_Alignas(64) _Atomic(struct model_queue *) kicked;
+	_Atomic uint32_t bell;
+	_Atomic uint32_t awake;
+	_Atomic uint32_t idle;
+	_Atomic uint32_t sleepers;
+	_Atomic uint32_t grants;
+	_Atomic uint64_t last_look;
+
+	_Alignas(64) pthread_mutex_t look_lock;
+	struct model_queue **active;
+	_Atomic uint32_t active_count;
+	uint32_t active_room;
+	uint64_t last_retire;
+
+	pthread_mutex_t thread_lock;
+	pthread_t threads[MODEL_THREADS_MAX];
+	_Atomic uint32_t thread_count;
+	uint32_t thread_max;
+
+	pthread_mutex_t lock;
+	struct hal_list files;
+	uint32_t opens;
+	_Atomic uint32_t queues;
+	_Atomic uint32_t events;
+	uint64_t next_uid;
+	struct model_queue *free_queues;
+
+	_Atomic(struct model_kernel *) kernels[256];	/* chunks of 256 */
+	_Atomic uint32_t kernel_count;
+	uint32_t free_kernels;
+
+	struct hal_spin busy_lock;	/* Protects: the samples */
+	uint64_t busy_from;
+	uint64_t busy_last;
+	uint64_t busy_ns;
+	uint64_t busy_prev;
+
+	struct model_core core[MODEL_CORES_MAX];
+};
+
+#define MODEL_PATH 64u
+
+/**
+ * struct model_worker - a thread that runs tasks
+ * @dev: the device of @class's token
+ * @class: class of the token it holds, or CLASS_CONTROL
+ * @token: which
+ * @borrower: a waiting thread
+ * @until: BORROWER: stop when the queue @target has completed this
+ * @target: BORROWER: what it waits for
+ * @short_only: BORROWER: bounded tasks only
+ * @modules: may run kernels of loaded modules
+ * @deadline: BORROWER: when it must be done with
+ * @next: BORROWER: a queue that came free, claimed by this thread, to be run next
+ * @blocked_on: what the queue that was just parked waits for
+ * @path: BORROWER: the last of the queues between @target and the one that runs,
+ *	each parked on the next one
+ * @path_len: how many
+ */
+struct model_worker {
+	struct model_device *dev;
+	enum model_class class;
+	uint32_t token;
+	bool borrower;
+	bool short_only;
+	bool modules;
+	uint64_t until;
+	uint64_t deadline;
+	struct model_queue *target;
+	struct model_queue *next;
+	struct model_queue *blocked_on;
+	struct model_queue *path[MODEL_PATH];
+	uint32_t path_len;
+};
+
+/* Why a queue was left. */
+enum model_left {
+	LEFT_EMPTY,	/* nothing to run */
+	LEFT_GONE,	/* parked, or with a callback: somebody else's now */
+	LEFT_READY,	/* in a ready list */
+	LEFT_DONE,	/* BORROWER: reached what it waits for */
+};
+
+extern _Atomic bool model_forked;
+
+/* file.c */
+struct model_file *model_file_of(int fd);
+struct model_device *model_device_of(uint32_t index);
+struct model_device *model_device_pin(uint64_t addr);
+void model_device_unpin(struct model_device *dev);
+void model_file_close(struct model_file *f);
+int model_device_open(uint32_t index, struct model_device **dev);
+void model_device_close(struct model_device *dev);
+
+/* ioctl.c */
+int model_ioctl(int fd, unsigned long request, void *arg);
+
+/* context.c */
+struct model_context *model_context_find(struct model_file *f, uint32_t handle);
+int model_context_create(struct model_file *f, struct simnpu_context *arg);
+int model_context_destroy(struct model_file *f, const struct simnpu_handle *arg);
+void model_context_free(struct model_context *ctx);
+int model_event_create(struct model_file *f, struct simnpu_event *arg);
+int model_event_destroy(struct model_file *f, const struct simnpu_handle *arg);
+int model_event_record(struct model_queue *q, uint32_t handle);
+
+/* object.c */
+int model_mem_create(struct model_file *f, struct simnpu_mem *arg);
+int model_mem_destroy(struct model_file *f, const struct simnpu_mem_free *arg);
+int model_mem_register(struct model_file *f, struct simnpu_register *arg);
+int model_mem_window(struct model_file *f, struct simnpu_window *arg);
+void model_mem_free(struct model_mem *mem);
+
+/* xfer.c */
+int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg);
+int model_xfer(struct model_device *dev, uint32_t token, const struct simnpu_copy *c,
+	       uint64_t *addr);
+enum model_class model_xfer_class(uint32_t kind);
+
+/* queue.c */
+int model_queue_create(struct model_file *f, struct simnpu_queue *arg);
+int model_queue_destroy(struct model_file *f, const struct simnpu_handle *arg);
+int model_queue_grow(struct model_file *f, struct simnpu_grow *arg);
+int model_queue_errors(struct model_file *f, struct simnpu_errors *arg);
+int model_queue_export(struct model_file *f, struct simnpu_export *arg);
+int model_queue_import(struct model_file *f, struct simnpu_import *arg);
+void model_queue_kill(struct model_queue *q);
+int model_queue_resolve(struct model_queue *q, uint32_t handle, struct model_queue **other,
+			uint64_t *uid);
+
+/* error.c */
+void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
+		      const struct model_origin *origin);
+bool model_queue_failed(struct model_queue *q, uint64_t uid, uint64_t seq,
+			struct model_origin *origin);
+
+/* wait.c */
+int model_wait(struct model_file *f, const struct simnpu_wait *w);
+int model_notify(struct model_file *f, const struct simnpu_notify *arg);
+void model_wake(struct model_queue *q, uint64_t uid, uint64_t seq, struct model_worker *w);
+void model_wake_all(struct model_queue *q);
+bool model_park(struct model_queue *q, struct model_queue *other, uint64_t uid, uint64_t seq);
+bool model_unpark(struct model_queue *q);
+
+/* sched.c */
+bool model_token_get(struct model_device *dev, enum model_class class, uint32_t *token);
+void model_token_put(struct model_device *dev, enum model_class class, uint32_t token);
+void model_ready(struct model_queue *q, enum model_class class);
+struct model_queue *model_ready_pop(struct model_worker *w);
+bool model_ready_steal(struct model_queue *q);
+bool model_should_yield(struct model_worker *w, struct model_queue *q, bool slice);
+uint32_t model_ready_takeable(struct model_device *dev);
+
+/* engine.c */
+int model_kick(struct model_queue *q);
+void model_bell(struct model_device *dev);
+int model_thread_need(struct model_device *dev);
+void model_engine_stop(struct model_device *dev);
+void model_active_remove(struct model_queue *q);
+void model_look(struct model_device *dev, uint64_t now);
+uint32_t model_utilization(struct model_device *dev);
+
+/* run.c */
+enum model_left model_run(struct model_worker *w, struct model_queue *q);
+void model_complete(struct model_worker *w, struct model_queue *q, uint32_t slots);
+void model_worker_drop(struct model_worker *w);
+enum model_class model_op_class(const struct simnpu_desc *d);
+bool model_head_valid(struct model_queue *q);
+void model_release(struct model_queue *q);
+
+/* job.c */
+void model_job_run(struct model_job *job, struct model_device *dev, uint32_t token,
+		   uint32_t count, bool wake);
+bool model_job_help(struct model_device *dev);
+
+/* launch.c */
+int model_launch(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		 const struct simnpu_desc *ring, uint64_t *addr);
+bool model_launch_builtin(struct model_device *dev, uint64_t kernel);
+void model_core_init(struct model_device *dev);
+
+/* module.c */
+int model_module_load(struct model_file *f, struct simnpu_module *arg);
+int model_module_unload(struct model_file *f, const struct simnpu_handle *arg);
+int model_kernel_get(struct model_file *f, struct simnpu_kernel *arg);
+void model_module_free(struct model_module *m);
+
+/* callback.c */
+int model_callback_post(struct model_queue *q, const struct simnpu_desc *d);
+int model_callback_next(struct model_file *f, struct simnpu_callback *arg);
+int model_callback_done(struct model_file *f, const struct simnpu_callback *arg);
+int model_callback_stop(struct model_file *f, const struct simnpu_handle *arg);
+bool model_callback_cancel(struct model_queue *q);
+void model_callback_end(struct model_context *ctx);
+void model_callback_drop(struct model_context *ctx);
+
+/* user.c */
+int model_copy_in(void *to, uint64_t from, size_t size);
+int model_copy_out(uint64_t to, const void *from, size_t size);
+
+/* fault.c: see drivers/simnpu/simnpu_test.h */
+int model_fault(int what);
+
+/* Counters of the back door. */
+struct model_counters {
+	_Atomic uint64_t kicks, wakes, borrowed, looks, ioctls[128];
+};
+
+extern struct model_counters model_counters;
+
+#define model_count(c) hal_add_relaxed(&model_counters.c, 1)
+
+#endif /* DRIVERS_SIMNPU_MODEL_MODEL_H */

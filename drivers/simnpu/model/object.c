@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory objects: device memory, pinned host memory, registrations, windows.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/simnpu_test.h"
+
+static bool lock_pages(const void *p, uint64_t size)
+{
+	return !model_fault(SIMNPU_FAIL_LOCK) && !hal_sys_mlock(p, size);
+}
+
+static int host_alloc(struct model_mem *mem)
+{
+	uint64_t size = hal_align_up(mem->size, MODEL_PAGE);
+	void *p;
+	int rc;
+
+	rc = model_fault(SIMNPU_FAIL_HOST) ? -ENOMEM : model_budget_charge(size);
+	if (rc)
+		return rc;
+	rc = hal_sys_mmap(hal_sys_get(), size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &p);
+	if (rc)
+		goto uncharge;
+	if (size >= MODEL_HUGE)
+		hal_sys_madvise(p, size, MADV_HUGEPAGE);
+	model_populate(p, size, &rc);
+	if (rc)
+		goto unmap;
+	mem->host = p;
+	mem->locked = lock_pages(p, size);
+	return 0;
+
+unmap:
+	hal_sys_munmap(hal_sys_get(), p, size);
+uncharge:
+	model_budget_uncharge(size);
+	return -ENOMEM;
+}
+
+/**
+ * model_mem_free() - give back what a memory object holds, and the object
+ * @mem: the object, in no list and without a handle
+ */
+void model_mem_free(struct model_mem *mem)
+{
+	uint64_t size = hal_align_up(mem->size, MODEL_PAGE);
+
+	if (mem->ext) {
+		model_memory_free(&mem->ctx->dev->mem, mem->ext);
+	} else {
+		if (mem->locked)
+			hal_sys_munlock(mem->host, size);
+		if (!mem->registered) {
+			hal_sys_munmap(hal_sys_get(), mem->host, size);
+			model_budget_uncharge(size);
+		}
+	}
+	free(mem);
+}
+
+static int mem_publish(struct model_file *f, struct model_mem *mem, uint32_t context)
+{
+	int rc;
+
+	pthread_mutex_lock(&f->dev->lock);
+	/* the context may have gone while pages were made */
+	rc = model_context_find(f, context) == mem->ctx ? 0 : -ENOENT;
+	if (!rc)
+		rc = model_table_add(&f->table, MODEL_MEM, mem, &mem->handle);
+	if (!rc)
+		hal_list_add_tail(&mem->ctx->mems, &mem->node);
+	pthread_mutex_unlock(&f->dev->lock);
+	return rc;
+}
+
+static struct model_mem *mem_new(struct model_file *f, uint32_t context, int *rc)
+{
+	struct model_mem *mem = hal_zalloc(sizeof(*mem));
+
+	*rc = -ENOMEM;
+	if (!mem)
+		return NULL;
+	pthread_mutex_lock(&f->dev->lock);
+	mem->ctx = model_context_find(f, context);
+	pthread_mutex_unlock(&f->dev->lock);
+	if (!mem->ctx) {
+		free(mem);
+		*rc = -ENOENT;
+		return NULL;
+	}
+	return mem;
+}
+
+static int mem_check(const struct simnpu_mem *arg)
+{
+	const uint32_t huge = SIMNPU_MEM_HUGE | SIMNPU_MEM_HUGE_FIRST;
+
+	if (!arg->size || arg->flags & ~SIMNPU_MEM_FLAGS || (arg->flags & huge) == huge)
+		return -EINVAL;
+	if (arg->align & (arg->align - 1) || (arg->flags & SIMNPU_MEM_HOST && arg->align > MODEL_PAGE))
+		return -EINVAL;
+	if (arg->flags & SIMNPU_MEM_MANAGED)
+		return -EOPNOTSUPP;
+	if (arg->size > 1ull << 46 || arg->align > 1ull << 40)
+		return -ENOMEM;
+	return 0;
+}
+
+/* SIMNPU_IOCTL_MEM_CREATE. */
+int model_mem_create(struct model_file *f, struct simnpu_mem *arg)
+{
+	struct model_mem *mem;
+	int rc = mem_check(arg);
+
+	if (rc)
+		return rc;
+	mem = mem_new(f, arg->context, &rc);
+	if (!mem)
+		return rc;
+	mem->size = arg->size;
+	if (arg->flags & SIMNPU_MEM_HOST)
+		rc = host_alloc(mem);
+	else
+		rc = model_memory_alloc(&f->dev->mem, arg->size, arg->align, arg->flags, &mem->ext);
+	if (rc) {
+		free(mem);
+		return rc;
+	}
+	rc = mem_publish(f, mem, arg->context);
+	if (rc) {
+		mem->ctx = &(struct model_context){ .dev = f->dev };
+		model_mem_free(mem);
+		return rc;
+	}
+	arg->handle = mem->handle;
+	arg->addr = mem->ext ? mem->ext->range.start : 0;
+	arg->map = mem->ext ? 0 : 1ull << 62 | (uint64_t)mem->handle << 12;
+	arg->result = mem->ext || mem->locked ? 0 : SIMNPU_MEM_UNLOCKED;
+	return 0;
+}
+
+/* SIMNPU_IOCTL_MEM_DESTROY. */
+int model_mem_destroy(struct model_file *f, const struct simnpu_mem_free *arg)
+{
+	struct model_mem *mem;
+
+	pthread_mutex_lock(&f->dev->lock);
+	mem = model_table_get(&f->table, arg->handle, MODEL_MEM);
+	if (mem) {
+		model_table_del(&f->table, mem->handle);
+		hal_list_del(&mem->node);
+		model_mem_free(mem);
+	}
+	pthread_mutex_unlock(&f->dev->lock);
+	return mem ? 0 : -ENOENT;
+}
+
+/* SIMNPU_IOCTL_MEM_REGISTER. */
+int model_mem_register(struct model_file *f, struct simnpu_register *arg)
+{
+	struct model_mem *mem;
+	char byte;
+	int rc;
+
+	if (!arg->size || (arg->addr | arg->size) % MODEL_PAGE || arg->addr + arg->size < arg->addr)
+		return -EINVAL;
+	/* both ends, as a kernel finds out when it pins the pages */
+	if (model_copy_in(&byte, arg->addr, 1) || model_copy_in(&byte, arg->addr + arg->size - 1, 1))
+		return -EFAULT;
+	mem = mem_new(f, arg->context, &rc);
+	if (!mem)
+		return rc;
+	mem->registered = true;
+	mem->host = (char *)(uintptr_t)arg->addr;
+	mem->size = arg->size;
+	mem->locked = lock_pages(mem->host, mem->size);
+	rc = mem_publish(f, mem, arg->context);
+	if (rc) {
+		model_mem_free(mem);
+		return rc;
+	}
+	arg->handle = mem->handle;
+	arg->result = mem->locked ? 0 : SIMNPU_MEM_UNLOCKED;
+	return 0;
+}
+
+/* SIMNPU_IOCTL_MEM_WINDOW. */
+int model_mem_window(struct model_file *f, struct simnpu_window *arg)
+{
+	char *host;
+
+	if (arg->flags > 1 || !arg->size)
+		return -EINVAL;
+	if (!model_memory_find(&f->dev->mem, arg->addr, arg->size, &host, NULL))
+		return -EINVAL;
+	arg->host = arg->flags ? (uintptr_t)host : 0;
+	return 0;
+}

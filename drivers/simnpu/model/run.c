@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Running the tasks of a queue that the thread has claimed, one after another.
+ */
+#include <string.h>
+
+#include "drivers/simnpu/model/model.h"
+
+#define LOOK_EVERY	16u	/* tasks, a power of two */
+#define SLICE		64u	/* tasks, until others of the same priority have their turn */
+
+/* Results of a task besides 0 and positive errnos. */
+#define TASK_GONE	(-1)	/* the queue is parked, or with a callback */
+#define TASK_AGAIN	(-2)	/* what it waited for is done now */
+
+/* What the task at a descriptor needs a token of. */
+enum model_class model_op_class(const struct simnpu_desc *d)
+{
+	switch (d->op) {
+	case SIMNPU_OP_LAUNCH:
+		return CLASS_CORE;
+	case SIMNPU_OP_COPY:
+		return model_xfer_class(d->copy.kind);
+	case SIMNPU_OP_COPY_2D:
+		return model_xfer_class(d->copy_2d.kind);
+	case SIMNPU_OP_FILL:
+		return CLASS_D2D;
+	default:
+		return CLASS_CONTROL;
+	}
+}
+
+/* Whether something waits at the head. A hint, unless the caller has claimed the queue. */
+bool model_head_valid(struct model_queue *q)
+{
+	struct simnpu_desc *d = hal_load_relaxed(&q->slot);
+	uint64_t want = hal_load_relaxed(&q->next_seq);
+	uint64_t seq;
+
+	if (!d || hal_load_relaxed(&q->stop))
+		return false;
+	seq = hal_shm_load_acquire(&d->seq);
+	return seq == want || seq == (want | SIMNPU_SEQ_LINK);
+}
+
+/* Gives back the token that a worker holds. */
+void model_worker_drop(struct model_worker *w)
+{
+	if (w->class != CLASS_CONTROL)
+		model_token_put(w->dev, w->class, w->token);
+	w->class = CLASS_CONTROL;
+}
+
+/**
+ * model_release() - give a claimed queue back
+ * @q: the queue; not to be touched afterwards
+ */
+void model_release(struct model_queue *q)
+{
+	uint64_t done = hal_load_relaxed(&q->next_seq) - 1;
+	uint64_t uid = hal_load_relaxed(&q->uid);
+
+	/*
+	 * Orders the timeline before the look for waiters: one that does not see
+	 * the timeline, has noted its number where it is seen here.
+	 */
+	atomic_exchange(&q->run, RUN_IDLE);
+	if (unlikely(done >= atomic_load(&q->wake_seq)))
+		model_wake(q, uid, done, NULL);
+}
+
+/**
+ * model_complete() - a task is done
+ * @w: the worker, or NULL
+ * @q: the queue, claimed
+ * @slots: slots that it had
+ *
+ * The head moves on.
+ */
+void model_complete(struct model_worker *w, struct model_queue *q, uint32_t slots)
+{
+	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
+	uint64_t seq = hal_load_relaxed(&q->next_seq);
+	uint64_t mark = unlikely(hal_load_relaxed(&q->error_pending)) ? SIMNPU_TIMELINE_ERROR : 0;
+
+	q->left -= slots;
+	q->consumed += slots;
+	hal_store_relaxed(&q->slot, hal_load_relaxed(&q->slot) + slots);
+	hal_store_relaxed(&q->next_seq, seq + 1);
+	/* release: what the task wrote, and that its slots were read, is seen with these */
+	hal_shm_store_release(&h->consumed, q->consumed);
+	hal_shm_store_release(&h->timeline, seq | mark);
+	/* who sets out to wait makes all processors pass a barrier; else it is passed here */
+	if (unlikely(!q->dev->asym))
+		atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(seq >= hal_load_relaxed(&q->wake_seq)))
+		model_wake(q, hal_load_relaxed(&q->uid), seq, w);
+}
+
+static void fail(struct model_queue *q, const struct simnpu_desc *d, uint32_t code, uint64_t addr)
+{
+	struct model_origin o = {
+		.queue = q,
+		.uid = hal_load_relaxed(&q->uid),
+		.seq = hal_load_relaxed(&q->next_seq),
+		.cookie = d->cookie,
+		.addr = addr,
+		.code = code,
+		.op = d->op,
+		.tag = d->tag,
+	};
+
+	model_queue_fail(q, o.seq, code, &o);
+}
+
+/* The ring can't be followed any more: all that may come counts as done, and failed. */
+static void broken(struct model_queue *q, const struct simnpu_desc *d)
+{
+	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
+
+	hal_store_relaxed(&q->stop, 1);
+	q->fail_stop = true;
+	fail(q, d, EIO, 0);
+	hal_store_relaxed(&q->next_seq, MODEL_TIMELINE_BROKEN + 1);
+	hal_shm_store_release(&h->timeline, MODEL_TIMELINE_BROKEN | SIMNPU_TIMELINE_ERROR);
+	atomic_thread_fence(memory_order_seq_cst);
+	model_wake(q, hal_load_relaxed(&q->uid), MODEL_TIMELINE_BROKEN, NULL);
+}
+
+/* Follows a link at the head; segments behind it are given back. */
+static bool follow(struct model_queue *q, const struct simnpu_desc *slot)
+{
+	struct simnpu_desc d = *slot;
+	struct model_arena *a = q->ctx->arena;
+	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
+	struct model_seg *seg, *gone = NULL, *next;
+
+	if (d.op != SIMNPU_OP_LINK || d.slots)
+		return false;
+	hal_spin_lock(&q->lock);
+	for (seg = q->segs; seg; seg = seg->next)
+		if (seg->offset == d.link.ring && seg->slots == d.link.slots)
+			break;
+	if (seg && seg != q->segs) {
+		gone = q->segs;
+		q->segs = seg;
+	}
+	hal_spin_unlock(&q->lock);
+	if (!seg)
+		return false;
+	q->left = seg->slots;
+	hal_store_relaxed(&q->slot, (struct simnpu_desc *)(void *)(a->base + seg->offset));
+	q->consumed++;
+	hal_shm_store_release(&h->consumed, q->consumed);
+	for (; gone && gone != seg; gone = next) {
+		next = gone->next;
+		model_arena_seg_free(a, gone);
+	}
+	return true;
+}
+
+static int run_wait(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d)
+{
+	struct model_queue *other;
+	struct model_origin origin;
+	uint64_t uid;
+	int rc;
+
+	if (d->wait.pad || d->wait.seq & SIMNPU_TIMELINE_ERROR)
+		return EINVAL;
+	rc = model_queue_resolve(q, d->wait.queue, &other, &uid);
+	if (rc || !other)
+		return -rc;
+	if (model_park(q, other, uid, d->wait.seq)) {
+		w->blocked_on = other;
+		return TASK_GONE;
+	}
+	if (!model_queue_failed(other, uid, d->wait.seq, &origin))
+		return 0;
+	model_queue_fail(q, hal_load_relaxed(&q->next_seq), origin.code, &origin);
+	return 0;
+}
+
+static int run_xfer(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		    const struct simnpu_desc *slot, uint64_t *addr)
+{
+	struct simnpu_copy c = { .height = 1 };
+	struct simnpu_desc_pitch pitch;
+
+	switch (d->op) {
+	case SIMNPU_OP_COPY:
+		c.dst = d->copy.dst;
+		c.src = d->copy.src;
+		c.width = c.dst_pitch = c.src_pitch = d->copy.size;
+		c.kind = d->copy.kind;
+		break;
+	case SIMNPU_OP_COPY_2D:
+		if (d->slots != 1)
+			return EINVAL;
+		memcpy(&pitch, slot + 1, sizeof(pitch));
+		c.dst = d->copy_2d.dst;
+		c.src = d->copy_2d.src;
+		c.width = d->copy_2d.width;
+		c.height = d->copy_2d.height;
+		c.dst_pitch = pitch.dst_pitch;
+		c.src_pitch = pitch.src_pitch;
+		c.kind = d->copy_2d.kind;
+		break;
+	default:
+		c.dst = d->fill.dst;
+		c.src = d->fill.value & 255;
+		c.width = c.dst_pitch = d->fill.size;
+		break;
+	}
+	if (d->op != SIMNPU_OP_FILL && !c.kind)
+		return EINVAL;
+	return -model_xfer(q->dev, w->token, &c, addr);
+}
+
+/* Runs a task: 0, a positive errno, or TASK_*. */
+static int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		    const struct simnpu_desc *slot, uint64_t *addr)
+{
+	if (unlikely(d->flags) && (d->op != SIMNPU_OP_CALLBACK || d->flags & ~SIMNPU_DESC_NOBLOCK))
+		return EINVAL;
+	switch (d->op) {
+	case SIMNPU_OP_NOP:
+		return 0;
+	case SIMNPU_OP_LAUNCH:
+		return model_launch(w, q, d, slot, addr);
+	case SIMNPU_OP_COPY:
+	case SIMNPU_OP_COPY_2D:
+	case SIMNPU_OP_FILL:
+		return run_xfer(w, q, d, slot, addr);
+	case SIMNPU_OP_WAIT:
+		return run_wait(w, q, d);
+	case SIMNPU_OP_RECORD:
+		return model_event_record(q, d->record.event);
+	case SIMNPU_OP_CALLBACK:
+		return model_callback_post(q, d);
+	default:
+		return EINVAL;
+	}
+}
+
+/* Whether a waiting thread may run a task. */
+static bool may_borrow(struct model_worker *w, const struct simnpu_desc *d)
+{
+	if (w->short_only) {
+		if (hal_sys_now() >= w->deadline)
+			return false;
+		switch (d->op) {
+		case SIMNPU_OP_LAUNCH:
+			return false;
+		case SIMNPU_OP_COPY:
+			return d->copy.size <= MODEL_SHORT_COPY;
+		case SIMNPU_OP_FILL:
+			return d->fill.size <= MODEL_SHORT_COPY;
+		case SIMNPU_OP_COPY_2D:
+			return d->copy_2d.width <= MODEL_SHORT_COPY &&
+			       d->copy_2d.height <= MODEL_SHORT_COPY &&
+			       d->copy_2d.width * d->copy_2d.height <= MODEL_SHORT_COPY;
+		}
+		return true;
+	}
+	return w->modules || d->op != SIMNPU_OP_LAUNCH ||
+	       model_launch_builtin(w->dev, d->launch.kernel);
+}
+
+/* Gets the worker the token that a task needs; on false the queue is in a ready list. */
+static bool need_token(struct model_worker *w, struct model_queue *q, enum model_class class)
+{
+	if (class == CLASS_CONTROL || class == w->class)
+		return true;
+	model_worker_drop(w);
+	if (!model_token_get(w->dev, class, &w->token)) {
+		model_ready(q, class);
+		return false;
+	}
+	w->class = class;
+	return true;
+}
+
+/* Between tasks of an engine thread: true, and the queue is in a ready list, if others come first. */
+static bool between(struct model_worker *w, struct model_queue *q, uint32_t n)
+{
+	uint64_t now;
+
+	if (unlikely(!(n & (LOOK_EVERY - 1)))) {
+		now = hal_sys_now();
+		if (now - hal_load_relaxed(&w->dev->last_look) >= MODEL_LOOK_NS)
+			model_look(w->dev, now);
+	}
+	if (likely(!model_should_yield(w, q, n >= SLICE)))
+		return false;
+	if (!model_head_valid(q))
+		return false;
+	model_ready(q, model_op_class(hal_load_relaxed(&q->slot)));
+	return true;
+}
+
+/* The head's task; the answer as of model_run(), or -1: go on. */
+static int run_head(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *slot)
+{
+	struct simnpu_desc d = *slot;
+	uint64_t addr = 0;
+	int rc = 0;
+
+	/* the last slot of a segment is for a link */
+	if (unlikely(d.slots + 1u >= q->left || d.slots > MODEL_DESC_SLOTS)) {
+		broken(q, &d);
+		return LEFT_EMPTY;
+	}
+	if (unlikely(w->borrower) && !may_borrow(w, &d)) {
+		model_ready(q, model_op_class(&d));
+		return LEFT_READY;
+	}
+	if (unlikely(q->stopped_at)) {
+		model_queue_fail(q, hal_load_relaxed(&q->next_seq), ECANCELED, &q->stop_origin);
+	} else {
+		if (!need_token(w, q, model_op_class(&d)))
+			return LEFT_READY;
+		rc = run_task(w, q, &d, slot, &addr);
+		if (unlikely(rc == TASK_GONE))
+			return LEFT_GONE;
+		if (unlikely(rc))
+			fail(q, &d, (uint32_t)rc, addr);
+	}
+	model_complete(w, q, 1u + d.slots);
+	return -1;
+}
+
+/**
+ * model_run() - run the tasks of a queue
+ * @w: the worker
+ * @q: the queue, claimed
+ *
+ * Return: why it ended. With LEFT_EMPTY and LEFT_DONE the queue is still
+ * claimed, with the others it is not, and must not be touched.
+ */
+enum model_left model_run(struct model_worker *w, struct model_queue *q)
+{
+	struct simnpu_desc *slot;
+	uint64_t want, seq;
+	uint32_t n = 0;
+	int left;
+
+	if (unlikely(w->dev != q->dev)) {
+		model_worker_drop(w);
+		w->dev = q->dev;
+	}
+	for (;;) {
+		if (unlikely(hal_load_relaxed(&q->stop)))
+			return LEFT_EMPTY;
+		slot = hal_load_relaxed(&q->slot);
+		want = hal_load_relaxed(&q->next_seq);
+		seq = hal_shm_load_acquire(&slot->seq);
+		if (unlikely(seq != want)) {
+			if (seq != (want | SIMNPU_SEQ_LINK))
+				return LEFT_EMPTY;
+			if (!follow(q, slot))
+				broken(q, slot);
+			continue;
+		}
+		left = run_head(w, q, slot);
+		if (unlikely(left >= 0))
+			return left;
+		n++;
+		if (w->borrower) {
+			hal_store_relaxed(&model_counters.borrowed,
+					  hal_load_relaxed(&model_counters.borrowed) + 1);
+			if (w->next || (q == w->target && want >= w->until))
+				return LEFT_DONE;
+		} else if (unlikely(between(w, q, n))) {
+			return LEFT_READY;
+		}
+	}
+}

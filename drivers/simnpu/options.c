@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The options of the simulated NPU, for the driver to hand to hal, and for the
+ * model to read.
+ */
+#include "drivers/simnpu/options.h"
+
+const struct hal_option simnpu_options[] = {
+	{
+		.name = "simnpu_devices", .type = HAL_OPTION_INT, .def = "2", .min = 0, .max = 64,
+		.help = "How many simulated devices there are.",
+	}, {
+		.name = "simnpu_part", .type = HAL_OPTION_CHOICE, .def = "generic",
+		.choices = "generic 910b 310p 310b",
+		.help = "Which part a simulated device claims to be: it sets memory, cores, and "
+			"the limits on streams and events.",
+	}, {
+		.name = "simnpu_memory", .type = HAL_OPTION_SIZE, .def = "0", .min = 0,
+		.max = INT64_C(1) << 42,
+		.help = "Memory of a simulated device; 0: as much as the part has.",
+	}, {
+		.name = "simnpu_host_budget", .type = HAL_OPTION_SIZE, .def = "0", .min = 0,
+		.max = INT64_C(1) << 42,
+		.help = "Memory of the host that all simulated devices together may use; "
+			"0: three quarters of what there is.",
+	}, {
+		.name = "simnpu_cores", .type = HAL_OPTION_INT, .def = "0", .min = 0, .max = 64,
+		.help = "AI cores of a simulated device, each of them a thread; 0: as many as "
+			"the part has, but no more than there are processors.",
+	}, {
+		.name = "simnpu_strict", .type = HAL_OPTION_BOOL, .def = "1",
+		.help = "Whether a device address used by the host faults, as on hardware. "
+			"Otherwise the host can read and write device memory.",
+	}, {
+		.name = "simnpu_instance", .type = HAL_OPTION_TEXT, .def = "", .max = 31,
+		.help = "Name of the instance whose devices are shared with other processes; "
+			"empty: devices of this process alone, which is all there is today.",
+	}, {
+		.name = "simnpu_borrow_modules", .type = HAL_OPTION_BOOL, .def = "0",
+		.help = "Whether a thread that waits may run kernels from files that it waits "
+			"for, as it does with built-in ones.",
+	}, {
+		.name = "simnpu_plain_kernels", .type = HAL_OPTION_BOOL, .def = "0",
+		.help = "Whether to do without oneDNN, so that results are the same, bit by "
+			"bit, on every machine.",
+	},
+	{ .name = "" }
+};
