@@ -36,6 +36,10 @@
 
 #include <fnmatch.h>
 
+/* As hal/base.h has it, so that both can be included. */
+#undef ARRAY_SIZE
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
 /*
  * In FIXTURE_SETUP(): skip the test. A plain SKIP(return, ...) there would run
  * the body of the test all the same, and report its failures as skipped.
