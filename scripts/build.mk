@@ -148,8 +148,8 @@ obj/%.o: $(srctree)/%.c $(stamp)
 obj/%.o: $(srctree)/%.cpp $(stamp)
 	$(call say,CXX,$*.o)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(subst -std=gnu11,-std=gnu++17,$(subst $(warnings),$(cxx-warnings),$(call \
-		flags-of,$@))) -MMD -MP -MT $@ -c -o $@ $<
+	$(Q)$(CXX) $(filter-out -Wno-missing-prototypes,$(subst -std=gnu11,-std=gnu++17,$(subst \
+		$(warnings),$(cxx-warnings),$(call flags-of,$@)))) -MMD -MP -MT $@ -c -o $@ $<
 $(lib-objs) $(prog-objs) $(module-objs): | include/config/auto.conf
 -include $(patsubst %.o,%.d,$(lib-objs) $(prog-objs) $(module-objs))
 
