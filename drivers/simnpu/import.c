@@ -127,7 +127,7 @@ uint64_t simnpu_import_name(struct simnpu_ctx *ctx, uint32_t handle)
 	hal_list_for_each(pos, &ctx->imports) {
 		f = hal_list_entry(pos, struct simnpu_foreign, node);
 		if (hal_load_relaxed(&f->handle) == handle)
-			name = f->stream->base.handle;
+			name = hal_load_relaxed(&f->stream->base.handle);
 	}
 	pthread_mutex_unlock(&lock);
 	return name;

@@ -55,7 +55,7 @@ uint64_t simnpu_stream_name(struct simnpu_device *dev, uint32_t handle)
 	hal_list_for_each(pos, head) {
 		s = hal_list_entry(pos, struct simnpu_stream, node);
 		if (s->handle == handle)
-			name = s->base.handle;
+			name = hal_load_relaxed(&s->base.handle);
 	}
 	pthread_mutex_unlock(&dev->lock);
 	return name;

@@ -139,12 +139,12 @@ static inline int ring_put(struct simnpu_stream *s, struct simnpu_desc *d,
 	/*
 	 * The device makes our processor pass a barrier between its setting the
 	 * doorbell and its last look: only the compiler has to keep the order.
-	 * Unless it has said that it can't.
+	 * Unless it has said that it can't: then the doorbell is read in a way that
+	 * no processor moves in front of the store.
 	 */
 	if (unlikely(r->care & SIMNPU_RING_FENCE))
-		atomic_thread_fence(memory_order_seq_cst);
-	else
-		atomic_signal_fence(memory_order_seq_cst);
+		return __atomic_fetch_add(&s->header->doorbell, 0, __ATOMIC_SEQ_CST) != 0;
+	atomic_signal_fence(memory_order_seq_cst);
 	return unlikely(hal_shm_load_relaxed(&s->header->doorbell));
 }
 
