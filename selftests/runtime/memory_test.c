@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory: allocations, pointers, copies and fills.
+ */
+#include "selftests/npu_kselftest.h"
+
+#include <sys/mman.h>
+
+#include "selftests/runtime/rt_test.h"
+
+#define N 70000
+
+FIXTURE(memory) {
+	unsigned char *host;
+	unsigned char *back;
+	void *dev;
+	void *pinned;
+	npu_stream s;
+};
+
+FIXTURE_SETUP(memory)
+{
+	int i;
+
+	setenv("NPU_SIMNPU_DEVICES", "2", 1);
+	self->host = malloc(N);
+	self->back = calloc(1, N);
+	ASSERT_TRUE(self->host && self->back);
+	for (i = 0; i < N; i++)
+		self->host[i] = (unsigned char)(i * 7 + (i >> 8));
+	OK(npu_malloc(N, 0, &self->dev));
+	OK(npu_malloc_host(N, 0, &self->pinned));
+	OK(npu_stream_create(NULL, &self->s));
+}
+
+FIXTURE_TEARDOWN(memory)
+{
+	EXPECT_EQ(0, npu_finalize(5000));
+	free(self->host);
+	free(self->back);
+}
+
+TEST_F(memory, there_and_back)
+{
+	OK(npu_memcpy(self->dev, self->host, N, NPU_COPY_AUTO));
+	OK(npu_memcpy(self->pinned, self->dev, N, NPU_COPY_D2H));
+	EXPECT_EQ(0, memcmp(self->pinned, self->host, N));
+	OK(npu_memset(self->dev, 0x1a5, N));
+	OK(npu_memcpy(self->back, self->dev, N, NPU_COPY_AUTO));
+	EXPECT_EQ(0xa5, self->back[0]);
+	EXPECT_EQ(0xa5, self->back[N - 1]);
+	OK(npu_memcpy(self->back, self->host, N, NPU_COPY_AUTO));
+	EXPECT_EQ(0, memcmp(self->back, self->host, N));
+	OK(npu_memcpy(NULL, NULL, 0, NPU_COPY_AUTO));
+	OK(npu_memset(self->pinned, 3, N));
+	EXPECT_EQ(3, ((char *)self->pinned)[N - 1]);
+}
+
+TEST_F(memory, in_a_stream)
+{
+	char *dev = self->dev;
+
+	OK(npu_memcpy_async(dev, self->host, N, NPU_COPY_AUTO, self->s));
+	OK(npu_memset_async(dev + 100, 0, 50, self->s));
+	OK(npu_memcpy_async(self->back, dev, N, NPU_COPY_AUTO, self->s));
+	OK(npu_stream_sync(self->s, 5000));
+	EXPECT_EQ(0, memcmp(self->back, self->host, 100));
+	EXPECT_EQ(0, self->back[100]);
+	EXPECT_EQ(0, self->back[149]);
+	EXPECT_EQ(0, memcmp(self->back + 150, self->host + 150, N - 150));
+	OK(npu_memcpy_async(self->back, dev, 0, NPU_COPY_AUTO, self->s));
+}
+
+TEST_F(memory, between_devices)
+{
+	void *other;
+
+	OK(npu_device_set(1));
+	OK(npu_malloc(N, 0, &other));
+	OK(npu_memcpy(self->dev, self->host, N, NPU_COPY_H2D));
+	OK(npu_memcpy(other, self->dev, N, NPU_COPY_D2D));
+	OK(npu_memcpy(self->back, other, N, NPU_COPY_AUTO));
+	EXPECT_EQ(0, memcmp(self->back, self->host, N));
+	OK(npu_memset(self->dev, 0, N));
+	OK(npu_memcpy_async(self->dev, other, N, NPU_COPY_AUTO, NPU_STREAM_CURRENT));
+	OK(npu_memcpy_async(self->back, self->dev, N, NPU_COPY_AUTO, self->s));
+	OK(npu_device_sync_all(5000));
+	/* neither side is the stream's device */
+	OK(npu_device_set(0));
+	EXPECT_EQ(-EXDEV, npu_memcpy_async(other, self->host, N, NPU_COPY_AUTO, self->s));
+	EXPECT_EQ(-EXDEV, npu_memset_async(other, 0, N, self->s));
+	EXPECT_EQ(-EXDEV, npu_memset_async(other, 0, N, NPU_STREAM_CURRENT));
+}
+
+TEST_F(memory, rows)
+{
+	int x, y;
+
+	OK(npu_memset(self->dev, 0, N));
+	OK(npu_memcpy_2d(self->dev, 64, self->host, 100, 48, 10, NPU_COPY_AUTO));
+	OK(npu_memcpy(self->back, self->dev, 640, NPU_COPY_AUTO));
+	for (y = 0; y < 10; y++)
+		for (x = 0; x < 64; x++)
+			ASSERT_EQ(x < 48 ? self->host[y * 100 + x] : 0, self->back[y * 64 + x]);
+	OK(npu_memcpy_2d_async(self->back, 48, self->dev, 64, 48, 10, NPU_COPY_D2H, self->s));
+	OK(npu_stream_sync(self->s, 5000));
+	for (y = 0; y < 10; y++)
+		ASSERT_EQ(0, memcmp(self->back + y * 48, self->host + y * 100, 48));
+	EXPECT_EQ(-EINVAL, npu_memcpy_2d(self->dev, 47, self->host, 100, 48, 10, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy_2d(self->dev, 64, self->host, 47, 48, 10, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy_2d(self->dev, SIZE_MAX / 2, self->host, 100, 48, 10,
+					 NPU_COPY_AUTO));
+	OK(npu_memcpy_2d(self->dev, 64, self->host, 100, 0, 10, NPU_COPY_AUTO));
+}
+
+TEST_F(memory, a_range_that_leaves_its_allocation)
+{
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	char *dev = self->dev;
+	size_t n;
+
+	OK(npu_pointer_get_info(self->dev, &i));
+	n = i.bytes;
+	EXPECT_EQ(-EINVAL, npu_memcpy(dev, self->host, (64 << 20), NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy(dev + n - 8, self->host, 64 << 20, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memset(dev + 1, 0, 64 << 20));
+	EXPECT_EQ(-EINVAL, npu_memset_async(dev + 1, 0, 64 << 20, self->s));
+	EXPECT_EQ(-EINVAL, npu_memcpy_async(dev, self->host, SIZE_MAX, NPU_COPY_AUTO, self->s));
+}
+
+TEST_F(memory, kinds_that_contradict)
+{
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, self->host, 8, NPU_COPY_D2H));
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, self->host, 8, NPU_COPY_D2D));
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, self->host, 8, NPU_COPY_H2H));
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->host, self->dev, 8, NPU_COPY_H2D));
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, self->host, 8, (enum npu_copy_kind)9));
+	EXPECT_EQ(-EINVAL, npu_memcpy(NULL, self->dev, 8, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, NULL, 8, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memset(NULL, 0, 8));
+	EXPECT_EQ(-EINVAL, npu_memset(self->host, 0, 8));
+	EXPECT_EQ(-EINVAL, npu_memset_async(self->host, 0, 8, self->s));
+}
+
+TEST_F(memory, pointers)
+{
+	struct npu_pointer_info i;
+	struct npu_device_info d = { .size = sizeof(d) };
+
+	memset(&i, 0, sizeof(i));
+	i.size = sizeof(i);
+	OK(npu_pointer_get_info((char *)self->dev + 10, &i));
+	EXPECT_EQ(NPU_POINTER_DEVICE, i.kind);
+	EXPECT_EQ(self->dev, i.base);
+	EXPECT_GE(i.bytes, N);
+	EXPECT_EQ(0, i.device);
+	OK(npu_device_get_info(0, &d));
+	EXPECT_EQ(0, (uintptr_t)self->dev % d.mem_align);
+	OK(npu_pointer_get_info(self->pinned, &i));
+	EXPECT_EQ(NPU_POINTER_HOST, i.kind);
+	OK(npu_pointer_get_info(self->host, &i));
+	EXPECT_EQ(NPU_POINTER_UNKNOWN, i.kind);
+	EXPECT_EQ(NULL, i.base);
+	EXPECT_EQ(-1, i.device);
+	OK(npu_pointer_get_info(NULL, &i));
+	EXPECT_EQ(NPU_POINTER_UNKNOWN, i.kind);
+	OK(npu_pointer_get_info((void *)UINTPTR_MAX, &i));
+	EXPECT_EQ(-EINVAL, npu_pointer_get_info(self->dev, NULL));
+	i.size = 0;
+	EXPECT_EQ(-EINVAL, npu_pointer_get_info(self->dev, &i));
+}
+
+TEST_F(memory, freeing)
+{
+	void *p = self, *q;
+
+	OK(npu_malloc(0, 0, &p));
+	EXPECT_EQ(NULL, p);
+	OK(npu_free(NULL));
+	OK(npu_free_host(NULL));
+	OK(npu_malloc(1000, 0, &p));
+	EXPECT_EQ(-EINVAL, npu_free((char *)p + 8));
+	EXPECT_EQ(-EINVAL, npu_free_host(p));
+	EXPECT_EQ(-EINVAL, npu_free(self->pinned));
+	EXPECT_EQ(-EINVAL, npu_free(self->host));
+	OK(npu_free(p));
+	EXPECT_EQ(-EINVAL, npu_free(p));
+	OK(npu_malloc_host(0, 0, &q));
+	EXPECT_EQ(NULL, q);
+	OK(npu_free_host(self->pinned));
+	EXPECT_EQ(-EINVAL, npu_free_host(self->pinned));
+	EXPECT_EQ(-EINVAL, npu_malloc(8, 0, NULL));
+	EXPECT_EQ(-EINVAL, npu_malloc(8, 1u << 31, &p));
+	EXPECT_EQ(-EINVAL, npu_malloc_host(8, 1, &p));
+	EXPECT_EQ(-EINVAL, npu_malloc_host(8, 0, NULL));
+}
+
+TEST_F(memory, more_than_there_is)
+{
+	size_t before, after;
+	void *p = self;
+
+	OK(npu_device_mem_info(0, &before, NULL));
+	EXPECT_EQ(-ENOMEM, npu_malloc((size_t)1 << 60, 0, &p));
+	EXPECT_EQ(NULL, p);
+	EXPECT_EQ(-ENOMEM, npu_malloc(SIZE_MAX, 0, &p));
+	OK(npu_device_mem_info(0, &after, NULL));
+	EXPECT_EQ(before, after);
+	OK(npu_malloc(4096, 0, &p));
+	OK(npu_free(p));
+}
+
+TEST_F(memory, registered)
+{
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	char *m;
+
+	m = mmap(NULL, 8 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, m);
+	OK(npu_host_register(m, 4 << 12, 0));
+	OK(npu_pointer_get_info(m + 5, &i));
+	EXPECT_EQ(NPU_POINTER_REGISTERED, i.kind);
+	EXPECT_EQ(-EEXIST, npu_host_register(m + 4096, 4096, 0));
+	OK(npu_memcpy_async(m, self->dev, 4096, NPU_COPY_AUTO, self->s));
+	OK(npu_stream_sync(self->s, 5000));
+	EXPECT_EQ(-EINVAL, npu_host_unregister(m + 4096));
+	OK(npu_host_unregister(m));
+	EXPECT_EQ(-EINVAL, npu_host_unregister(m));
+	EXPECT_EQ(-EINVAL, npu_host_register(NULL, 4096, 0));
+	EXPECT_EQ(-EINVAL, npu_host_register(m, 0, 0));
+	EXPECT_EQ(-EINVAL, npu_host_register(m, 4096, 1));
+	EXPECT_EQ(-EINVAL, npu_host_unregister(NULL));
+	munmap(m, 8 << 12);
+}
+
+TEST_F(memory, freed_with_the_library)
+{
+	void *p;
+
+	OK(npu_finalize(5000));
+	EXPECT_EQ(-EINVAL, npu_free(self->dev));
+	EXPECT_EQ(-EINVAL, npu_free_host(self->pinned));
+	OK(npu_malloc(64, 0, &p));
+}
+
+TEST_HARNESS_MAIN
