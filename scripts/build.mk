@@ -141,16 +141,21 @@ $(call remember,$(prog-list),$(foreach p,$(progs) $(tests-c) $(tests-so),$p $(ob
 	$(kind.$p) $(libs.$p);))
 
 # ---- objects ----
-obj/%.o: $(srctree)/%.c $(stamp)
-	$(call say,CC,$*.o)
+harness := include/kselftest/kselftest_harness.h
+define compile
+	$(call say,CC,$(@:obj/%=%))
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(call flags-of,$@) -MMD -MP -MT $@ -c -o $@ $<
-obj/%.o: $(srctree)/%.cpp $(stamp)
+endef
+obj/%.o: $(srctree)/%.c $(stamp) | include/config/auto.conf
+	$(compile)
+obj/selftests/%.o: $(srctree)/selftests/%.c $(stamp) | include/config/auto.conf $(harness)
+	$(compile)
+obj/%.o: $(srctree)/%.cpp $(stamp) | include/config/auto.conf
 	$(call say,CXX,$*.o)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(filter-out -Wno-missing-prototypes,$(subst -std=gnu11,-std=gnu++17,$(subst \
 		$(warnings),$(cxx-warnings),$(call flags-of,$@)))) -MMD -MP -MT $@ -c -o $@ $<
-$(lib-objs) $(prog-objs) $(module-objs): | include/config/auto.conf
 -include $(patsubst %.o,%.d,$(lib-objs) $(prog-objs) $(module-objs))
 
 # Flags of one object stand in its folder's Makefile: built again when they change, come or go.
@@ -216,10 +221,9 @@ $(tests-sh): %: $(srctree)/%
 	$(Q)install -m 755 $< $@
 
 # The harness is under another licence and not part of the tree: fetched once, kept in a cache.
-harness := include/kselftest/kselftest_harness.h
 $(harness): $(srctree)/scripts/fetch-kselftest.sh $(srctree)/scripts/kselftest.sha256
 	$(Q)$(srctree)/scripts/fetch-kselftest.sh $(@D)
-$(filter obj/selftests/%,$(prog-objs)) $(tests-sh): | $(harness)
+$(tests-sh): | $(harness)
 
 # TESTS='hal/* drivers/simnpu/ring_test': globs below selftests/
 match = $(shell set -f; for t in $(tests-built:selftests/%=%); do for g in $(TESTS); do \

@@ -53,6 +53,14 @@ undefined() {	# a name that is nowhere defined is found when the library is link
 	in_toy && return $rc
 }
 
+no_source() {
+	echo 'obj-y += gone.o' >>"$toy/hal/Makefile"
+	refuses "No rule to make target 'obj/hal/gone.o'" in_toy
+	rc=$?
+	sed -i '/gone/d' "$toy/hal/Makefile"
+	return $rc
+}
+
 foreign_object() {
 	echo 'obj-y += ctl/main.o' >>"$toy/tools/Makefile"
 	refuses 'obj-y names an object outside' in_toy
@@ -95,6 +103,7 @@ else
 fi
 ok 'an undefined name fails the link' undefined
 ok 'a warning fails the build' warnings_fail
+ok 'an object without a source is named' no_source
 ok 'a library object in tools/ is refused' foreign_object
 ok 'an appliance is one static program' appliance
 ok 'libnpu.pc' pc_file
