@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A driver in a few hundred lines, for tests of the core: two devices with all
+ * that the core knows how to call, one worker thread. It can be told to fail any
+ * op, to lack an op, and to keep no timeline.
+ */
+#ifndef SELFTESTS_FAKES_DRIVER_H
+#define SELFTESTS_FAKES_DRIVER_H
+
+#include "hal/driver.h"
+
+#define FAKE_DEVICES 2u
+#define FAKE_QUEUED 64u		/* tasks that a stream holds */
+#define FAKE_STREAMS 32u
+#define FAKE_EVENTS 8u
+#define FAKE_CONTEXTS 4u
+#define FAKE_MEMORY (1u << 24)
+
+enum fake_op {
+	FAKE_INIT,
+	FAKE_COUNT,
+	FAKE_INFO,
+	FAKE_DEVICE_INIT,
+	FAKE_CONTEXT_INIT,
+	FAKE_STREAM_INIT,
+	FAKE_SUBMIT,		/* any of the submissions */
+	FAKE_PREPARE,
+	FAKE_PREPARE_WAIT,
+	FAKE_WAIT_HOST,
+	FAKE_QUERY,
+	FAKE_NOTIFY,
+	FAKE_ABORT,
+	FAKE_EVENT_INIT,
+	FAKE_TIMESTAMP,
+	FAKE_ALLOC,
+	FAKE_HOST_ALLOC,
+	FAKE_REGISTER,
+	FAKE_COPY,
+	FAKE_FILL,
+	FAKE_MODULE,
+	FAKE_KERNEL,
+	FAKE_TASK,		/* a task, as it runs */
+	FAKE_OPS
+};
+
+extern const struct hal_driver fake_driver;
+
+/* From the nth call on (1: the next), so many calls give that negative errno; resets the count. */
+void fake_fail(enum fake_op op, uint32_t nth, uint32_t times, int code);
+uint32_t fake_calls(enum fake_op op);
+/* All as at the start: nothing fails, all capabilities, a timeline, silent ops fill no record. */
+void fake_reset(void);
+/* What devices report from the next opening on. */
+void fake_set_caps(uint64_t caps);
+uint64_t fake_all_caps(void);
+/* Whether streams made from now on publish a timeline. */
+void fake_set_timeline(bool on);
+/* A device starts no task while it is paused. */
+void fake_pause(bool paused);
+/* Objects of the driver that exist: devices, contexts, streams, events, memory and modules. */
+uint32_t fake_objects(void);
+/* How often ->fork_child was called in this process. */
+uint32_t fake_fork_children(void);
+/* The state of a device, as the hardware would change it. */
+void fake_set_state(struct hal_device *dev, uint32_t state);
+
+#endif /* SELFTESTS_FAKES_DRIVER_H */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the fake driver share.
+ */
+#ifndef SELFTESTS_FAKES_INTERNAL_H
+#define SELFTESTS_FAKES_INTERNAL_H
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "hal/event.h"
+#include "hal/kernel.h"
+#include "hal/stream.h"
+#include "selftests/fakes/driver.h"
+
+/**
+ * struct fake_state - the driver
+ * @lock: Protects: all below but @caps and @timeline, which tests set beforehand, and what lies in
+ *	the driver's objects
+ * @work: there may be something to do, or the worker is to end
+ * @done: a task has completed
+ * @streams: all streams
+ * @caps: what devices report
+ * @timeline: whether new streams publish one
+ * @paused: no task starts
+ * @stop: the worker is to end
+ */
+struct fake_state {
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	pthread_cond_t done;
+	struct hal_list streams;
+	uint64_t caps;
+	bool timeline;
+	bool paused;
+	bool stop;
+};
+
+extern struct fake_state fake;
+
+struct fake_device {
+	struct hal_device base;
+	char *va;
+	uint64_t used;
+	uint32_t contexts;
+	uint32_t streams;
+	uint32_t events;
+	struct hal_list memory;
+};
+
+static inline struct fake_device *to_fake_device(struct hal_device *dev)
+{
+	return container_of(dev, struct fake_device, base);
+}
+
+enum fake_kernel {
+	FAKE_KERNEL_NONE,
+	FAKE_KERNEL_NOP,
+	FAKE_KERNEL_INC,
+	FAKE_KERNEL_DELAY,
+};
+
+enum fake_kind { FAKE_LAUNCH, FAKE_COPY_TASK, FAKE_FILL_TASK, FAKE_WAIT, FAKE_RECORD, FAKE_CALLBACK };
+
+/* A task. What it waits for, and the stamp it writes, live as long as it does. */
+struct fake_task {
+	struct hal_task base;
+	enum fake_kind kind;
+	uint32_t blocks;
+	uint32_t args_size;
+	uint64_t kernel;
+	char args[256];
+	struct hal_copy copy;
+	void *dst;
+	int byte;
+	size_t size;
+	struct fake_word *other;
+	uint64_t other_seq;
+	uint64_t other_handle;
+	struct hal_event *event;
+	void (*fn)(void *arg);
+	void *arg;
+	uint32_t flags;
+};
+
+/**
+ * struct fake_word - progress of a stream, readable until the process ends
+ * @word: the timeline
+ * @failed: the last failure
+ * @taken: it was taken by the core
+ */
+struct fake_word {
+	uint64_t word;
+	struct hal_task_error failed;
+	bool taken;
+};
+
+int fake_op(enum fake_op op);
+void fake_object(int change);
+int fake_worker_start(void);
+void fake_worker_stop(void);
+void fake_do_copy(const struct hal_copy *c);
+bool fake_reachable(struct hal_device *dev, uint64_t addr, uint64_t size);
+
+extern const struct hal_stream_ops fake_stream_ops;
+extern const struct hal_event_ops fake_event_ops;
+
+#endif /* SELFTESTS_FAKES_INTERNAL_H */
