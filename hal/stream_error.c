@@ -37,9 +37,9 @@ static void compact_locked(struct hal_stream *s)
 
 static void log_failure(const struct hal_stream *s, const struct hal_task_error *e)
 {
-	hal_err(HAL_LOG_CORE, "device %d stream 0x%llx: task %llu (%s) failed: %s",
-		s->ctx->dev->ordinal, (unsigned long long)s->handle, (unsigned long long)e->seq,
-		e->op ? e->op : "?", hal_errno_name(e->code) ? hal_errno_name(e->code) : "?");
+	hal_info(HAL_LOG_CORE, "device %d stream 0x%llx: task %llu (%s) failed: %s",
+		 s->ctx->dev->ordinal, (unsigned long long)s->handle, (unsigned long long)e->seq,
+		 e->op ? e->op : "?", hal_errno_name(e->code) ? hal_errno_name(e->code) : "?");
 }
 
 /*
