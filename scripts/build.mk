@@ -261,7 +261,9 @@ demo retrain docs: export LD_LIBRARY_PATH := $(objtree)
 demo: all
 	$(Q)$(fm)/infer $(ARGS)
 retrain: all
-	$(Q)$(fm)/train $(ARGS)
+	$(Q)$(fm)/train --out $(fm)/weights.bin $(ARGS)
+	$(if $(ARGS),,@cmp $(fm)/weights.bin $(srctree)/$(fm)/weights.bin && \
+		echo "the same weights as the shipped ones, bit by bit")
 
 # ---- generated documentation ----
 gen-options: obj/gen-options
