@@ -214,39 +214,36 @@ static double copy_rate(void)
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 #define FMA_STEPS 200000
 
-/* Twelve sums at a time, so that the latency of the units is hidden. */
-static inline __attribute__((always_inline)) void fma_body(float *out)
-{
-	vec s[12], m, a;
-	int i, k;
+/*
+ * Twelve sums at a time, so that the latency of the units is hidden, written out
+ * so that they stay in registers. A macro: vectors are cut to what a function's
+ * target has before anything is inlined.
+ */
+#define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define FMA_SET(i) s##i = a * (float)(i);
+#define FMA_STEP(i) s##i = s##i * m + a;
+#define FMA_ADD(i) sum += s##i;
+#define FMA_FUNCTION(name, attr)							\
+	attr static void name(float *out)						\
+	{										\
+		vec s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;			\
+		vec m = { 0 }, a = { 0 }, sum = { 0 };					\
+		int k;									\
+											\
+		m += 0.999f;								\
+		a += 0.001f;								\
+		TWELVE(FMA_SET)								\
+		for (k = 0; k < FMA_STEPS; k++) {					\
+			TWELVE(FMA_STEP)						\
+		}									\
+		TWELVE(FMA_ADD)								\
+		*out = sum[0];								\
+	}
 
-	for (k = 0; k < LANES; k++)
-		m[k] = 0.999f, a[k] = 0.001f;
-	for (i = 0; i < 12; i++)
-		s[i] = a * (float)i;
-	for (k = 0; k < FMA_STEPS; k++)
-		for (i = 0; i < 12; i++)
-			s[i] = s[i] * m + a;
-	for (i = 1; i < 12; i++)
-		s[0] += s[i];
-	*out = s[0][0];
-}
-
-static void fma_plain(float *out)
-{
-	fma_body(out);
-}
-
+FMA_FUNCTION(fma_plain, )
 #ifdef __x86_64__
-__attribute__((target("avx2,fma"))) static void fma_avx2(float *out)
-{
-	fma_body(out);
-}
-
-__attribute__((target("avx512f,fma"))) static void fma_avx512(float *out)
-{
-	fma_body(out);
-}
+FMA_FUNCTION(fma_avx2, __attribute__((target("avx2,fma"))))
+FMA_FUNCTION(fma_avx512, __attribute__((target("avx512f,fma"))))
 #endif
 
 static double fma_rate(void)
