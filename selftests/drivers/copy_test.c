@@ -126,7 +126,8 @@ TEST_F(copy, rows)
 				memset(self->want, 0xa5, ROOM);
 				for (size_t y = 0; y < h; y++)
 					for (size_t x = 0; x < w; x++)
-						self->want[3 + y * dp + x] = self->src[1 + y * sp + x];
+						self->want[3 + y * dp + x] =
+							self->src[1 + y * sp + x];
 				model_memcpy_2d(self->dst + 3, dp, self->src + 1, sp, w, h);
 				ASSERT_EQ(0, memcmp(self->dst, self->want, ROOM)) {
 					TH_LOG("%s: width %zu", m->name, w);
