@@ -797,6 +797,8 @@ void model_callback_drop(struct model_context *ctx);
 
 /* user.c */
 int model_copy_in(void *to, uint64_t from, size_t size);
+/* elf.c: whether the loader can be trusted with a file: 0, -ENOEXEC. */
+int model_elf_check(const void *head, size_t size, uint64_t length);
 int model_copy_out(uint64_t to, const void *from, size_t size);
 
 /* fault.c: see drivers/simnpu/simnpu_test.h */

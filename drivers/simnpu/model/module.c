@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "drivers/simnpu/model/model.h"
 
 #define PATH_MAX_SIZE	4096u
 #define IMAGE_MAX	(256u << 20)
 #define NAME_MAX_SIZE	256u
+#define HEAD_SIZE	4096
 #define CHUNK		256u
 #define REST_NS		200000u
 
@@ -36,6 +38,27 @@ static int open_library(struct model_module *m, const char *path)
 	return *abi == NPU_SIMNPU_KERNEL_ABI ? 0 : -EPROTO;
 }
 
+/* Looks at a file before the loader does. */
+static int check_file(const char *path)
+{
+	char head[HEAD_SIZE] = { 0 };
+	off_t length;
+	int fd, rc;
+
+	fd = hal_sys_open(hal_sys_get(), path, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	length = lseek(fd, 0, SEEK_END);
+	lseek(fd, 0, SEEK_SET);
+	rc = hal_sys_read(fd, head, sizeof(head));
+	hal_sys_close(hal_sys_get(), fd);
+	/* a shorter one has come to its end; a folder can't be read */
+	if (length < 0 || (rc && rc != -ENODATA))
+		return -ENOEXEC;
+	return model_elf_check(head, length < HEAD_SIZE ? (size_t)length : HEAD_SIZE,
+			       (uint64_t)length);
+}
+
 static int load_path(struct model_module *m, const struct simnpu_module *arg)
 {
 	char path[PATH_MAX_SIZE + 2] = "./";
@@ -49,10 +72,9 @@ static int load_path(struct model_module *m, const struct simnpu_module *arg)
 		return rc;
 	if (memchr(name, 0, arg->size) != name + arg->size - 1)
 		return -EINVAL;
-	rc = hal_sys_open(hal_sys_get(), name, O_RDONLY);
-	if (rc < 0)
+	rc = check_file(name);
+	if (rc)
 		return rc;
-	hal_sys_close(hal_sys_get(), rc);
 	/* a name without a slash is a file here too, and not one of the loader's folders */
 	return open_library(m, strchr(name, '/') ? name : path);
 }
@@ -69,6 +91,8 @@ static int load_image(struct model_module *m, const struct simnpu_module *arg)
 	if (!image)
 		return -ENOMEM;
 	rc = model_copy_in(image, arg->data, arg->size);
+	if (!rc)
+		rc = model_elf_check(image, arg->size, arg->size);
 	if (!rc) {
 		/* kept open: the loader takes a file of the same name for the same file */
 		m->fd = hal_sys_memfd("simnpu-module");
