@@ -37,6 +37,11 @@ NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr)
 
 NPU_API int npu_malloc_host(size_t size, uint32_t flags, void **ptr)
 {
+	if (flags) {
+		if (ptr)
+			*ptr = NULL;
+		return hal_fail(-EINVAL, "malloc_host", "unknown flags 0x%x", flags);
+	}
 	return alloc(size, flags, ptr, "malloc_host", hal_mem_host_alloc);
 }
 
@@ -194,6 +199,18 @@ NPU_API int npu_memcpy_2d(void *dst, size_t dst_pitch, const void *src, size_t s
 	return copy_now(&c, "memcpy_2d");
 }
 
+/* Pinned memory is the host's to fill; all of it must lie in the allocation. */
+static int fill_host(const struct hal_pointer *p, void *ptr, int value, size_t size)
+{
+	size_t at = (size_t)((char *)ptr - (char *)p->base);
+
+	if (size > p->size - at)
+		return hal_fail(-EINVAL, "memset", "%zu bytes at %p leave their allocation", size,
+				ptr);
+	memset(ptr, value, size);
+	return 0;
+}
+
 NPU_API int npu_memset(void *ptr, int value, size_t size)
 {
 	struct hal_context *ctx;
@@ -212,6 +229,8 @@ NPU_API int npu_memset(void *ptr, int value, size_t size)
 		return err;
 	if (!p.kind)
 		return hal_fail(-EINVAL, "memset", "%p is neither device nor pinned memory", ptr);
+	if (p.kind != HAL_MEMORY_DEVICE)
+		return fill_host(&p, ptr, value, size);
 	err = context_of(p.dev, "memset", &ctx, &d);
 	if (err)
 		return err;

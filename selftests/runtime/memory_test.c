@@ -138,6 +138,7 @@ TEST_F(memory, kinds_that_contradict)
 	EXPECT_EQ(-EINVAL, npu_memcpy(NULL, self->dev, 8, NPU_COPY_AUTO));
 	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, NULL, 8, NPU_COPY_AUTO));
 	EXPECT_EQ(-EINVAL, npu_memset(NULL, 0, 8));
+	EXPECT_EQ(-EINVAL, npu_memset((char *)self->pinned + 8, 0, (64 << 20)));
 	EXPECT_EQ(-EINVAL, npu_memset(self->host, 0, 8));
 	EXPECT_EQ(-EINVAL, npu_memset_async(self->host, 0, 8, self->s));
 }
