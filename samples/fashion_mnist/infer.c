@@ -329,7 +329,8 @@ static uint64_t report_overlap(struct worker *w)
 	computes = spans_length(&w->computes);
 	both = spans_common(&w->copies, &w->computes);
 	printf("device %d: copied %.2f ms, computed %.2f ms, "
-	       "%.0f%% of the copying beside computing\n", w->device, (double)copies / 1e6, (double)computes / 1e6,
+	       "%.0f%% of the copying beside computing\n",
+	       w->device, (double)copies / 1e6, (double)computes / 1e6,
 	       copies ? 100.0 * (double)both / (double)copies : 0.0);
 	return copies + computes;
 }
