@@ -237,7 +237,8 @@ struct hal_device_ops {
  * order of their sequence numbers, each after the one before has completed. [C-STREAM-2] What
  * the host wrote before the submission, the task sees; [C-STREAM-3] what the task wrote, a host
  * thread sees that saw it completed. Work starts soon without further calls (no flush).
- * Return: 0; -EAGAIN: full, or in need of @prepare; nothing was submitted.
+ * They return 0; 1: submitted, and @kick is wanted; -EAGAIN: full, or in need of @prepare, and
+ * nothing was submitted.
  *
  * @launch: run a kernel. Only with NPU_CAP_LAUNCH. [C-STREAM-4] Arguments are copied before it
  *	returns
@@ -257,17 +258,17 @@ struct hal_device_ops {
  *	submission or by @wait_host. Mandatory for drivers whose submissions return 1
  * @prepare_wait: make a later @wait on @other possible: called outside the lock before each @wait
  *	on a stream of another device, whose reference is held until that has returned. Optional.
- *	Return: 0, -ENOMEM, -ENOSPC
+ *	Returns 0, -ENOMEM, -ENOSPC
  * @prepare: make room for at least one more task, outside the lock, after a submission gave
- *	-EAGAIN. Return: 0 (try again), -EAGAIN (hal_device_info.max_queued tasks are queued:
+ *	-EAGAIN. Returns 0 (try again), -EAGAIN (hal_device_info.max_queued tasks are queued:
  *	wait for one to complete), -ENOMEM
  * @wait_host: wait until the stream has completed @seq. @deadline is absolute, ns of
  *	CLOCK_MONOTONIC, UINT64_MAX for none; a passed one polls. @flags: HAL_WAIT_*.
  *	[C-STREAM-8] A wait without a time-out ends when the task is done, even if no other thread
- *	runs. Return: 0 (done, well or not), -ETIMEDOUT
+ *	runs. Returns 0 (done, well or not), -ETIMEDOUT
  * @query: last completed sequence number, with HAL_TIMELINE_ERROR. Only when there is no
  *	hal_stream.timeline
- * @errors: take failures that were not taken yet, oldest first. Return: number taken, 0 to @n.
+ * @errors: take failures that were not taken yet, oldest first. Returns the number taken, 0 to @n.
  *	*@dropped grows by those for which there was no room, ever. Called with a lock of hal's
  *	held, by one thread at a time: does not wait for work
  * @notify: write 1 to an eventfd once @seq has completed; @fd stays the caller's. Only with

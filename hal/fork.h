@@ -20,6 +20,7 @@
  * struct hal_fork_state - the page
  * @ready: nonzero: whoever owns the process's life says calls may go on; hal only keeps it
  * @armed: nonzero from hal_fork_arm() to hal_fork_disarm(), but not in a child
+ * @pad: the rest of the page
  */
 struct hal_fork_state {
 	_Atomic uint32_t ready;

@@ -19,6 +19,13 @@
 
 #include "hal/context.h"
 
+#define HAL_STREAM_ERRORS 16
+struct hal_stream_slot;
+
+/* hal_stream.going */
+#define HAL_GOING_ALONE 1u	/* hal_stream_destroy() */
+#define HAL_GOING_CONTEXT 2u	/* hal_context_destroy() */
+
 /**
  * struct hal_stream - a stream; first member of the driver's
  * @ref: references
@@ -43,13 +50,6 @@
  * @error_dropped: failures for which there was no room
  * @gone: the slot is not this stream's any more
  */
-#define HAL_STREAM_ERRORS 16
-struct hal_stream_slot;
-
-/* hal_stream.going */
-#define HAL_GOING_ALONE 1u	/* hal_stream_destroy() */
-#define HAL_GOING_CONTEXT 2u	/* hal_context_destroy() */
-
 struct hal_stream {
 	struct kref ref;
 	const struct hal_stream_ops *ops;

@@ -64,8 +64,7 @@ struct simnpu_version {
 #define SIMNPU_CAP_MODULE_FILE	(1ull << 1)	/* MODULE_LOAD with SIMNPU_MODULE_PATH */
 #define SIMNPU_CAP_MODULE_DATA	(1ull << 2)	/* MODULE_LOAD with SIMNPU_MODULE_IMAGE */
 #define SIMNPU_CAP_STRICT	(1ull << 3)	/* device addresses can't be read by the host */
-#define SIMNPU_CAP_EXPORT	(1ull << 4)	/* exports reach other processes; of queues, within one
-						 * they always work */
+#define SIMNPU_CAP_EXPORT	(1ull << 4)	/* exports reach other processes */
 #define SIMNPU_CAP_VMM		(1ull << 5)	/* VM_* */
 #define SIMNPU_CAP_MANAGED	(1ull << 6)	/* SIMNPU_MEM_MANAGED */
 #define SIMNPU_CAP_WINDOW	(1ull << 7)	/* MEM_WINDOW */
@@ -668,6 +667,7 @@ enum simnpu_op {
  *	completed @wait.seq; one that is destroyed has completed all
  * @record: RECORD: note the time in @record.event, of the queue's context; 0: nowhere
  * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT
+ * @word: the same as words
  * @link: LINK: the ring goes on at the arena's @link.ring, which has @link.slots
  *	slots; that can be the start of the same segment
  *

@@ -118,8 +118,8 @@ NPU_API int npu_device_get(int *device);
 NPU_API int npu_device_exchange(int device, int *old);
 
 /** npu_device_restore() - bring back what npu_device_exchange() found, "none set" included.
- * Initialises nothing; where the library was finalized meanwhile nothing is set. Return: 0, -ENODEV,
- * -ENOMEM */
+ * Initialises nothing; where the library was finalized meanwhile nothing is set.
+ * Return: 0, -ENODEV, -ENOMEM */
 NPU_API int npu_device_restore(int old);
 
 /** npu_device_is_active() - whether a device is open in this process. Return: 0, -EINVAL,

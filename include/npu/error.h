@@ -45,6 +45,7 @@ extern "C" {
  * @code: negative errno, 0: nothing has failed
  * @vendor: the vendor's code, 0: none
  * @device: ordinal, -1: none
+ * @pad: zero
  * @stream: the stream, 0: none
  * @seq: sequence number of the task that failed, 0: none
  * @origin_stream: the stream where it failed first, if another, else 0

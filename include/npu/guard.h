@@ -46,8 +46,11 @@ NPU_API int npu_guard_device(struct npu_guard *guard, int device);
  * npu_stream_set_current(); -EINVAL for 0 */
 NPU_API int npu_guard_stream(struct npu_guard *guard, npu_stream stream);
 /**
- * npu_guard_secondary() - as npu_guard_stream() with the secondary stream of the current device;
- * its end makes the stream that was current before wait for it
+ * npu_guard_secondary() - as npu_guard_stream() with the secondary stream of the current device
+ * @guard: the guard
+ *
+ * Its end makes the stream that was current before wait for the secondary one.
+ * Return: as npu_stream_secondary().
  */
 NPU_API int npu_guard_secondary(struct npu_guard *guard);
 /** npu_guard_end() - put back what was found; ended twice or never begun: -EINVAL, other

@@ -90,6 +90,9 @@ NPU_API int npu_finalize(int64_t timeout_ms);
 NPU_API int npu_release_register(int (*fn)(void *arg), void *arg, int priority);
 /**
  * npu_release_unregister() - forget the newest registration of a function and argument
+ * @fn: the function
+ * @arg: for it
+ *
  * Return: 0, -EINVAL (NULL), -ENOENT (not registered, or already called).
  */
 NPU_API int npu_release_unregister(int (*fn)(void *arg), void *arg);

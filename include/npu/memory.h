@@ -107,6 +107,11 @@ NPU_API int npu_memcpy(void *dst, const void *src, size_t size, enum npu_copy_ki
 
 /**
  * npu_memcpy_async() - copy in a stream
+ * @dst: to
+ * @src: from; the two must not overlap
+ * @size: bytes; 0 is nothing
+ * @kind: the direction, or NPU_COPY_AUTO
+ * @stream: the stream
  *
  * Host memory must stay as it is until the task is done, pinned or not. Of a stream 0, the
  * device is that of @dst, else of @src, if the thread has set none. Return: as npu_memcpy();

@@ -32,6 +32,7 @@ extern "C" {
  *	priorities maps them in order
  * @fail_mode: enum npu_fail_mode
  * @wait_mode: enum npu_wait_mode
+ * @pad: zero
  */
 struct npu_stream_attr {
 	size_t size;

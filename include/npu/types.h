@@ -44,8 +44,8 @@ typedef struct npu_kernel { uint64_t h; } npu_kernel;
 #else
 #define NPU_HANDLE(type, value) ((type){ (value) })
 #endif
-/** NPU_STREAM_CURRENT - what npu_stream_current() gives: the current device's default stream, unless
- * npu_stream_set_current() has put another in its place */
+/** NPU_STREAM_CURRENT - what npu_stream_current() gives: the current device's default stream,
+ * unless npu_stream_set_current() has put another in its place */
 #define NPU_STREAM_CURRENT NPU_HANDLE(npu_stream, 0)
 /** NPU_MODULE_BUILTIN - the module of the kernels that the driver brings along */
 #define NPU_MODULE_BUILTIN NPU_HANDLE(npu_module, 0)
@@ -73,9 +73,9 @@ typedef struct npu_kernel { uint64_t h; } npu_kernel;
 #define NPU_KERNEL_ARGS_MAX 4096u
 
 /*
- * Structures that start with their size grow at the end. One that is passed in may be shorter than
- * the library's (what is missing has its default) or longer, if what is behind is zero (else -EINVAL);
- * padding must be zero. Of one that is passed out only so many bytes are written.
+ * Structures that start with their size grow at the end. One that is passed in may be shorter
+ * than the library's (what is missing has its default) or longer, if what is behind is zero (else
+ * -EINVAL); padding must be zero. Of one that is passed out only so many bytes are written.
  */
 
 /** enum npu_copy_kind - which way a copy goes */
