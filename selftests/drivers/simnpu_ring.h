@@ -7,6 +7,7 @@
 #define SELFTESTS_DRIVERS_SIMNPU_RING_H
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "hal/base.h"
 #include "hal/option.h"
 #include "hal/sys.h"
+#include "npu/simnpu_kernel.h"
 #include "npu/simnpu_ops.h"
 #include "uapi/simnpu.h"
 
@@ -63,7 +65,6 @@ struct ring {
 	uint32_t pos;
 	uint64_t seq;		/* of the next task */
 	uint64_t produced;	/* slots, of all segments */
-	uint64_t freed;		/* slots consumed when they were looked at last */
 	uint32_t kicks;
 };
 
@@ -188,22 +189,16 @@ static inline int ring_grow(struct ring *r, uint32_t slots)
 /* Room for a task with n slots behind it: waits, or grows when told to. */
 static inline void ring_room(struct ring *r, uint32_t n, bool grow)
 {
-	uint64_t all = r->slots;
-
 	if (r->pos + n + 1 < r->slots)
-		goto room;
+		return;
 	if (grow) {
 		ring_grow(r, SIMNPU_SEGMENT_MAX);
 		return;
 	}
-	/* back to the start: once the whole segment is consumed, but for the link */
+	/* back to the start, once all of the segment is consumed */
 	while (hal_shm_load_acquire(&r->h->consumed) != r->produced)
 		hal_cpu_relax();
 	ring_link(r, r->seg, r->slots);
-	while (hal_shm_load_acquire(&r->h->consumed) != r->produced)
-		hal_cpu_relax();
-room:
-	(void)all;
 }
 
 /* Submits a task; d's seq is filled in here. Returns its sequence number. */
@@ -241,7 +236,7 @@ static inline uint64_t put_launch(struct ring *r, uint64_t kernel, uint32_t bloc
 		.op = SIMNPU_OP_LAUNCH, .launch.kernel = kernel, .launch.blocks = blocks,
 		.launch.args_size = size,
 	};
-	char more[4096 + 64] = { 0 };
+	char more[4096];
 
 	if (size <= SIMNPU_ARGS_INLINE) {
 		if (size)
