@@ -114,6 +114,8 @@ int model_kick(struct model_queue *q)
 
 	model_count(kicks);
 	if (!atomic_exchange(&q->active, 1)) {
+		/* nobody else changes the doorbell of a queue that is on its way */
+		hal_shm_store_release(&hal_load_relaxed(&q->header)->doorbell, 0);
 		first = hal_load_relaxed(&dev->kicked);
 		do
 			q->kicked = first;
@@ -142,8 +144,6 @@ static void active_add(struct model_queue *q)
 	q->seen_ns = hal_load_relaxed(&dev->last_look);
 	dev->active[n] = q;
 	hal_store_relaxed(&dev->active_count, n + 1);
-	/* release is enough: the ring is looked at after this, in this very look */
-	hal_shm_store_release(&hal_load_relaxed(&q->header)->doorbell, 0);
 }
 
 /* Under look_lock. */
@@ -224,9 +224,8 @@ static void retire(struct model_device *dev, uint64_t now)
 	if (dev->asym)
 		hal_sys_membarrier();
 	for (q = gone; q; q = q->retired)
-		if (hal_load_acquire(&q->run) == RUN_IDLE && model_head_valid(q) &&
-		    !atomic_exchange(&q->active, 1))
-			active_add(q);
+		if (hal_load_acquire(&q->run) == RUN_IDLE && model_head_valid(q))
+			model_kick(q);
 }
 
 /* Notes how many cores are busy. */

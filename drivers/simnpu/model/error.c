@@ -62,6 +62,23 @@ static const struct model_error *failure_at(const struct model_queue *q, uint64_
 	return NULL;
 }
 
+/* As model_queue_failed(), under q->lock. */
+bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model_origin *origin)
+{
+	const struct model_error *e;
+	bool failed;
+
+	if (likely(!q->failed_count))
+		return false;
+	e = failure_at(q, seq);
+	if (!e)
+		e = pending_before(q, seq);
+	failed = e || (q->stopped_at && q->stopped_at <= seq);
+	if (failed)
+		*origin = e ? e->origin : q->stop_origin;
+	return failed;
+}
+
 /**
  * model_queue_failed() - whether who waits for a task is to be told of a failure
  * @q: the queue of the task
@@ -74,18 +91,10 @@ static const struct model_error *failure_at(const struct model_queue *q, uint64_
 bool model_queue_failed(struct model_queue *q, uint64_t uid, uint64_t seq,
 			struct model_origin *origin)
 {
-	const struct model_error *e;
-	bool failed = false;
+	bool failed;
 
 	hal_spin_lock(&q->lock);
-	if (hal_load_relaxed(&q->uid) == uid && q->failed_count) {
-		e = failure_at(q, seq);
-		if (!e)
-			e = pending_before(q, seq);
-		failed = e || (q->stopped_at && q->stopped_at <= seq);
-		if (failed)
-			*origin = e ? e->origin : q->stop_origin;
-	}
+	failed = hal_load_relaxed(&q->uid) == uid && model_queue_failed_locked(q, seq, origin);
 	hal_spin_unlock(&q->lock);
 	return failed;
 }

@@ -410,6 +410,12 @@ struct model_error {
  * @dropped_last: the last of them
  * @failed: the last failures
  * @failed_count: how many there were
+ * @stop_origin: the failure of @stopped_at
+ * @wait_over: what its head waited for is done; belongs to who has the queue
+ * @wait_failed: it failed
+ * @wait_origin: where that began
+ * @node: in the context's list
+ * @next_free: next of those to be used again
  * @cb: the callback that it waits for
  */
 struct model_queue {
@@ -453,6 +459,9 @@ struct model_queue {
 	struct model_error failed[MODEL_FAILURES];
 	uint64_t failed_count;
 	struct model_origin stop_origin;
+	bool wait_over;
+	bool wait_failed;
+	struct model_origin wait_origin;
 	struct model_callback *cb;
 	struct hal_list node;
 	struct model_queue *next_free;
@@ -732,6 +741,7 @@ int model_queue_resolve(struct model_queue *q, uint32_t handle, struct model_que
 /* error.c */
 void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 		      const struct model_origin *origin);
+bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model_origin *origin);
 bool model_queue_failed(struct model_queue *q, uint64_t uid, uint64_t seq,
 			struct model_origin *origin);
 

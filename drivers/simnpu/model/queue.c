@@ -99,6 +99,7 @@ static void queue_start(struct model_queue *q, const struct simnpu_queue *arg)
 	q->failed_count = 0;
 	q->dropped = 0;
 	q->cb = NULL;
+	q->wait_over = false;
 	hal_store_relaxed(&q->error_pending, false);
 	hal_store_relaxed(&q->kernel, NULL);
 	hal_store_relaxed(&q->wake_seq, UINT64_MAX);

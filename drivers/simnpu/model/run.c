@@ -9,9 +9,8 @@
 #define LOOK_EVERY	16u	/* tasks, a power of two */
 #define SLICE		64u	/* tasks, until others of the same priority have their turn */
 
-/* Results of a task besides 0 and positive errnos. */
-#define TASK_GONE	(-1)	/* the queue is parked, or with a callback */
-#define TASK_AGAIN	(-2)	/* what it waited for is done now */
+/* Result of a task besides 0 and positive errnos: the queue is parked, or with a callback. */
+#define TASK_GONE	(-1)
 
 /* What the task at a descriptor needs a token of. */
 enum model_class model_op_class(const struct simnpu_desc *d)
@@ -162,10 +161,17 @@ static bool follow(struct model_queue *q, const struct simnpu_desc *slot)
 static int run_wait(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d)
 {
 	struct model_queue *other;
+	uint64_t seq = hal_load_relaxed(&q->next_seq), uid;
 	struct model_origin origin;
-	uint64_t uid;
 	int rc;
 
+	if (q->wait_over) {
+		/* it was parked, and was told how that ended */
+		q->wait_over = false;
+		if (q->wait_failed)
+			model_queue_fail(q, seq, q->wait_origin.code, &q->wait_origin);
+		return 0;
+	}
 	if (d->wait.pad || d->wait.seq & SIMNPU_TIMELINE_ERROR)
 		return EINVAL;
 	rc = model_queue_resolve(q, d->wait.queue, &other, &uid);
@@ -175,9 +181,8 @@ static int run_wait(struct model_worker *w, struct model_queue *q, const struct 
 		w->blocked_on = other;
 		return TASK_GONE;
 	}
-	if (!model_queue_failed(other, uid, d->wait.seq, &origin))
-		return 0;
-	model_queue_fail(q, hal_load_relaxed(&q->next_seq), origin.code, &origin);
+	if (model_queue_failed(other, uid, d->wait.seq, &origin))
+		model_queue_fail(q, seq, origin.code, &origin);
 	return 0;
 }
 
@@ -217,7 +222,7 @@ static int run_xfer(struct model_worker *w, struct model_queue *q, const struct 
 	return -model_xfer(q->dev, w->token, &c, addr);
 }
 
-/* Runs a task: 0, a positive errno, or TASK_*. */
+/* Runs a task: 0, a positive errno, or TASK_GONE. */
 static int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
 		    const struct simnpu_desc *slot, uint64_t *addr)
 {

@@ -131,6 +131,15 @@ static void wake_list(struct hal_list *list, uint32_t word, struct model_worker 
 	}
 }
 
+/* What the queue that waits is told, before this one can go. Under q->lock. */
+static void wait_over(struct model_queue *q, struct model_waiter *wt)
+{
+	struct model_queue *p = wt->queue;
+
+	p->wait_over = true;
+	p->wait_failed = model_queue_failed_locked(q, wt->seq, &p->wait_origin);
+}
+
 /**
  * model_wake() - wake those whose task is completed
  * @q: the queue
@@ -152,6 +161,8 @@ void model_wake(struct model_queue *q, uint64_t uid, uint64_t seq, struct model_
 		hal_store_relaxed(&wt->on, NULL);
 		hal_list_del(&wt->node);
 		hal_list_add_tail(&list, &wt->node);
+		if (wt->kind == WAITER_QUEUE)
+			wait_over(q, wt);
 	}
 	wake_seq_update(q);
 	hal_spin_unlock(&q->lock);
@@ -174,6 +185,10 @@ void model_wake_all(struct model_queue *q)
 		hal_store_relaxed(&wt->on, NULL);
 		hal_list_del(pos);
 		hal_list_add_tail(&list, pos);
+		if (wt->kind == WAITER_QUEUE) {
+			wt->queue->wait_over = true;
+			wt->queue->wait_failed = false;
+		}
 	}
 	wake_seq_update(q);
 	/* from here on the queue is another one */

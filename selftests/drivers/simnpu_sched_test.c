@@ -1,0 +1,1021 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Queues of the simulated device: order, rings, waits, borrowing, priorities,
+ * failures, callbacks.
+ */
+#include <pthread.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
+#include "selftests/drivers/simnpu_ring.h"
+#include "selftests/npu_kselftest.h"
+
+FIXTURE(sched)
+{
+	struct ctx c;
+	struct ring r, r2;
+	uint64_t mem;		/* 4096 bytes of zeros */
+	uint64_t nop;
+};
+
+FIXTURE_SETUP(sched)
+{
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	ASSERT_EQ(0, ring_open(&self->r, &self->c));
+	ASSERT_EQ(0, ring_open(&self->r2, &self->c));
+	self->mem = mem_new(&self->c, 4096, NULL);
+	ASSERT_NE(0, self->mem);
+	ASSERT_EQ(0, copy_now(&self->c, self->mem, 0, 4096, 0));
+	self->nop = builtin(&self->c, "nop");
+	ASSERT_NE(0, self->nop);
+}
+
+FIXTURE_TEARDOWN(sched)
+{
+	struct simnpu_test_device d;
+
+	EXPECT_EQ(0, dev_close(self->c.fd));
+	EXPECT_FALSE(simnpu_test_device(0, &d));
+	EXPECT_EQ(0, d.threads);
+}
+
+static uint64_t borrowed(void)
+{
+	struct simnpu_test_counters c;
+
+	simnpu_test_counters(&c);
+	return c.borrowed;
+}
+
+static bool timeline_within(struct ring *r, uint64_t seq, uint64_t ns)
+{
+	uint64_t end = hal_sys_now() + ns;
+
+	while (timeline(r) < seq)
+		if (hal_sys_now() > end)
+			return false;
+	return true;
+}
+
+/* ---- rings ---- */
+
+TEST_F(sched, a_queue_begins_where_it_is_told)
+{
+	struct ring r;
+
+	ASSERT_EQ(0, ring_open_at(&r, &self->c, 16, 0, 0, 1000));
+	EXPECT_EQ(999, timeline(&r));
+	EXPECT_EQ(1, r.h->doorbell);
+	EXPECT_EQ(1000, put_nop(&r));
+	EXPECT_EQ(0, ring_wait(&r, 1000));
+	EXPECT_EQ(1000, timeline(&r));
+	EXPECT_EQ(1, r.h->consumed);
+	EXPECT_EQ(0, ring_close(&r));
+}
+
+TEST_F(sched, links_lead_around_a_segment)
+{
+	struct ring r;
+	int i;
+
+	ASSERT_EQ(0, ring_open_at(&r, &self->c, 16, 4, 0, 1));
+	for (i = 0; i < 1000; i++)
+		put_inc(&r, self->mem, 1);
+	EXPECT_EQ(0, ring_wait(&r, 1000));
+	EXPECT_EQ(1000, mem_u64(&self->c, self->mem));
+	EXPECT_EQ(r.produced, hal_shm_load_acquire(&r.h->consumed));
+}
+
+TEST_F(sched, growth_behind_a_blocked_head)
+{
+	struct simnpu_desc d = {
+		.op = SIMNPU_OP_LAUNCH, .launch.kernel = builtin(&self->c, "inc_u64"),
+		.launch.blocks = 1, .launch.args_size = 16,
+	};
+	struct npu_simnpu_inc_args a = { self->mem, 1 };
+	uint64_t head, seq = 0;
+	int i;
+
+	memcpy(d.launch.args, &a, sizeof(a));
+	simnpu_test_pause(0, true);
+	head = put_nop(&self->r);
+	put_wait(&self->r2, self->r.handle, head);
+	for (i = 0; i < 20000; i++)
+		seq = ring_put(&self->r2, &d, NULL, true);
+	EXPECT_EQ(0, timeline(&self->r2));
+	simnpu_test_pause(0, false);
+	EXPECT_EQ(0, ring_wait(&self->r2, seq));
+	EXPECT_EQ(20000, mem_u64(&self->c, self->mem));
+	EXPECT_EQ(self->r2.produced, hal_shm_load_acquire(&self->r2.h->consumed));
+}
+
+TEST_F(sched, segments_are_used_again)
+{
+	struct simnpu_desc d = { .op = SIMNPU_OP_NOP };
+	uint64_t offsets[8];
+	int i, k;
+
+	for (i = 0; i < 8; i++) {
+		ASSERT_EQ(0, ring_grow(&self->r, 64));
+		offsets[i] = self->r.seg;
+		for (k = 0; k < 63; k++)
+			ring_put(&self->r, &d, NULL, true);
+		self->r.pos = 63;
+		ASSERT_EQ(0, ring_wait(&self->r, self->r.seq - 1));
+	}
+	EXPECT_EQ(offsets[0], offsets[2]);
+}
+
+TEST_F(sched, descriptors_that_do_not_fit_fail_and_the_rest_runs)
+{
+	struct simnpu_desc bad[12] = {
+		{ .op = 11 },
+		{ .op = SIMNPU_OP_VALUE_WRITE },
+		{ .op = SIMNPU_OP_LINK },
+		{ .op = SIMNPU_OP_NOP, .flags = 1 },
+		{ .op = SIMNPU_OP_CALLBACK, .flags = 2 },
+		{ .op = SIMNPU_OP_LAUNCH, .launch.kernel = self->nop },
+		{ .op = SIMNPU_OP_LAUNCH, .launch.kernel = self->nop, .launch.blocks = 1,
+		  .launch.args_size = 25 },
+		{ .op = SIMNPU_OP_COPY, .copy.size = 1, .copy.dst = self->mem },
+		{ .op = SIMNPU_OP_COPY, .copy.size = 0, .copy.kind = 1 },
+		{ .op = SIMNPU_OP_COPY_2D, .copy_2d.width = 1, .copy_2d.height = 1,
+		  .copy_2d.kind = 1 },
+		{ .op = SIMNPU_OP_WAIT, .wait.queue = 0x7fffffff, .wait.seq = 1 },
+		{ .op = SIMNPU_OP_RECORD, .record.event = 0x7fffffff },
+	};
+	struct simnpu_task_error e[SIMNPU_ERRORS_MAX];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		bad[i].tag = (uint32_t)i;
+		bad[i].cookie = 100 + i;
+		ring_put(&self->r, &bad[i], NULL, false);
+	}
+	put_inc(&self->r, self->mem, 1);
+	EXPECT_EQ(0, ring_wait(&self->r, self->r.seq - 1));
+	EXPECT_TRUE(marked(&self->r));
+	ASSERT_EQ((int)ARRAY_SIZE(bad), ring_errors(&self->r, e, SIMNPU_ERRORS_MAX));
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_EQ(i + 1, e[i].seq);
+		EXPECT_EQ(i + 1, e[i].origin_seq);
+		EXPECT_EQ(self->r.handle, e[i].origin_queue);
+		EXPECT_EQ(EINVAL, e[i].code);
+		EXPECT_EQ(bad[i].op, e[i].op);
+		EXPECT_EQ(i, e[i].tag);
+		EXPECT_EQ(100 + i, e[i].cookie);
+		EXPECT_NE(0, e[i].time_ns);
+	}
+	EXPECT_FALSE(marked(&self->r));
+	EXPECT_EQ(1, mem_u64(&self->c, self->mem));
+}
+
+static void expect_broken(struct __test_metadata *_metadata, struct ring *r)
+{
+	struct simnpu_task_error e[2];
+
+	EXPECT_EQ(-EIO, ring_wait(r, 1));
+	EXPECT_EQ(-EIO, ring_wait(r, 1000000));
+	ASSERT_EQ(1, ring_errors(r, e, 2));
+	EXPECT_EQ(EIO, e[0].code);
+	EXPECT_EQ(0, ring_close(r));
+}
+
+TEST_F(sched, a_link_to_nowhere_breaks_the_queue)
+{
+	struct ring *r = &self->r;
+
+	put_wait(&self->r2, r->handle, 50);
+	ring_at(r, 0)->op = SIMNPU_OP_LINK;
+	ring_at(r, 0)->link.ring = r->seg + 64;
+	ring_at(r, 0)->link.slots = 64;
+	ring_publish(r, 0, 1 | SIMNPU_SEQ_LINK);
+	expect_broken(_metadata, r);
+	/* who waits for it, goes on with a failure */
+	EXPECT_EQ(0, ring_wait(&self->r2, 1));
+	EXPECT_TRUE(marked(&self->r2));
+}
+
+TEST_F(sched, a_task_that_leaves_its_segment_breaks_the_queue)
+{
+	struct ring *r = &self->r;
+
+	ring_at(r, 0)->slots = 63;
+	ring_publish(r, 0, 1);
+	expect_broken(_metadata, r);
+}
+
+/* Random bytes in rings never crash, whatever else they do. */
+TEST_F(sched, garbage)
+{
+	uint64_t x = 88172645463325252ull;
+	struct ring r;
+	int i, k;
+
+	for (i = 0; i < 300; i++) {
+		ASSERT_EQ(0, ring_open_at(&r, &self->c, 16, 4, 0, 1));
+		for (k = 0; k < 15; k++) {
+			struct simnpu_desc *d = ring_at(&r, (uint32_t)k);
+			size_t w;
+
+			for (w = 1; w < 8; w++) {
+				x ^= x << 13;
+				x ^= x >> 7;
+				x ^= x << 17;
+				((uint64_t *)d)[w] = x;
+			}
+			d->op %= 12;
+			d->slots &= 1;
+			/* a callback would wait for an answer, and host addresses are the caller's */
+			if (d->op == SIMNPU_OP_CALLBACK || d->op == SIMNPU_OP_COPY ||
+			    d->op == SIMNPU_OP_COPY_2D)
+				d->op = SIMNPU_OP_LAUNCH;
+			if (d->op == SIMNPU_OP_WAIT)
+				d->wait.seq &= 3;
+			hal_shm_store_release(&d->seq, (uint64_t)k + 1);
+		}
+		ring_kick(&r);
+		ring_wait_until(&r, 15, hal_sys_now() + 200000, 0);
+		EXPECT_EQ(0, ring_close(&r));
+	}
+}
+
+/* ---- order and priority ---- */
+
+TEST_F(sched, arguments_of_every_size)
+{
+	uint64_t args[512];
+	struct simnpu_task_error e[1];
+	struct ring r;
+	uint32_t size;
+
+	ASSERT_EQ(0, ring_open_at(&r, &self->c, 256, 4, 0, 1));
+	/* "nop" refuses arguments; "inc_u64" takes 16 bytes alone */
+	memset(args, 0, sizeof(args));
+	for (size = 8; size <= 4096; size += 8) {
+		put_launch(&r, self->nop, 1, args, size);
+		ASSERT_EQ(0, ring_wait(&r, r.seq - 1));
+		ASSERT_EQ(1, ring_errors(&r, e, 1));
+		EXPECT_EQ(EFAULT, e[0].code);
+	}
+}
+
+TEST_F(sched, higher_priorities_run_first)
+{
+	struct ring rings[8];
+	struct simnpu_event ev[8];
+	struct simnpu_desc d;
+	uint64_t stamp[8], head;
+	int i;
+
+	simnpu_test_pause(0, true);
+	head = put_nop(&self->r);
+	for (i = 7; i >= 0; i--) {
+		ASSERT_EQ(0, ring_open_at(&rings[i], &self->c, 64, (uint32_t)i, 0, 1));
+		ev[i] = (struct simnpu_event){ .context = self->c.handle };
+		ASSERT_EQ(0, io(self->c.fd, EVENT_CREATE, &ev[i]));
+		d = (struct simnpu_desc){ .op = SIMNPU_OP_RECORD, .record.event = ev[i].handle };
+		ring_put(&rings[i], &d, NULL, false);
+		put_launch(&rings[i], self->nop, 1, NULL, 0);
+	}
+	usleep(2000);	/* they are all found, and wait in ready lists */
+	simnpu_test_pause(0, false);
+	for (i = 0; i < 8; i++) {
+		ASSERT_EQ(0, ring_wait_engine(&rings[i], 2));
+		stamp[i] = *(uint64_t *)(self->c.arena + ev[i].stamp);
+		EXPECT_NE(0, stamp[i]);
+	}
+	EXPECT_EQ(0, ring_wait_engine(&self->r, head));
+	/* with one thread the order would be exact; here the first is before the last */
+	EXPECT_LT(stamp[0], stamp[7]);
+}
+
+TEST_F(sched, a_long_task_does_not_hold_up_other_queues)
+{
+	struct simnpu_info info;
+	uint64_t slow;
+
+	ASSERT_EQ(0, io(self->c.fd, INFO, &info));
+	if (info.cores < 2)
+		SKIP(return, "one core");
+	slow = put_delay(&self->r, 300 * MS);
+	ASSERT_TRUE(timeline_within(&self->r2, put_inc(&self->r2, self->mem, 1), 250 * MS));
+	EXPECT_GT(slow, timeline(&self->r));
+	EXPECT_EQ(0, ring_wait_engine(&self->r, slow));
+}
+
+TEST_F(sched, blocks_of_a_launch_share_cores_and_never_a_core)
+{
+	struct simnpu_info info;
+	uint64_t ns = 20 * MS, start = hal_sys_now();
+
+	ASSERT_EQ(0, io(self->c.fd, INFO, &info));
+	put_launch(&self->r, builtin(&self->c, "delay_ns"), 8, &ns, sizeof(ns));
+	EXPECT_EQ(0, ring_wait(&self->r, 1));
+	EXPECT_FALSE(marked(&self->r));
+	EXPECT_LE(8 * ns / info.cores, hal_sys_now() - start);
+}
+
+/* ---- waits between queues ---- */
+
+TEST_F(sched, a_chain_of_parked_queues_on_engines)
+{
+	enum { N = 10000 };
+	struct ring *rings = calloc(N, sizeof(*rings));
+	uint64_t head;
+	int i;
+
+	ASSERT_NE(NULL, rings);
+	head = put_delay(&self->r, 100 * MS);
+	for (i = 0; i < N; i++) {
+		ASSERT_EQ(0, ring_open_at(&rings[i], &self->c, 16, 4, 0, 1));
+		put_wait(&rings[i], i ? rings[i - 1].handle : self->r.handle, i ? 1 : head);
+	}
+	EXPECT_EQ(0, ring_wait_engine(&rings[N - 1], 1));
+	free(rings);
+}
+
+TEST_F(sched, a_chain_of_parked_queues_on_the_waiter)
+{
+	enum { N = 2000 };
+	struct ring *rings = calloc(N, sizeof(*rings));
+	uint64_t before;
+	int i;
+
+	ASSERT_NE(NULL, rings);
+	/* without a single engine thread */
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 1, 0, EAGAIN);
+	put_inc(&self->r, self->mem, 1);
+	for (i = 0; i < N; i++) {
+		ASSERT_EQ(0, ring_open_at(&rings[i], &self->c, 16, 4, 0, 1));
+		put_wait(&rings[i], i ? rings[i - 1].handle : self->r.handle, 1);
+	}
+	before = borrowed();
+	EXPECT_EQ(0, ring_wait(&rings[N - 1], 1));
+	EXPECT_EQ(N + 1, borrowed() - before);
+	EXPECT_EQ(1, mem_u64(&self->c, self->mem));
+	free(rings);
+}
+
+TEST_F(sched, a_circle_of_waits_is_only_a_time_out)
+{
+	put_wait(&self->r, self->r2.handle, 1);
+	put_wait(&self->r2, self->r.handle, 1);
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r, 1, hal_sys_now() + 20 * MS, 0));
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r2, 1, hal_sys_now() + 20 * MS,
+					  SIMNPU_WAIT_BORROW_ALL));
+	EXPECT_EQ(0, ring_close(&self->r));
+	/* one that is gone has completed all */
+	EXPECT_EQ(0, ring_wait(&self->r2, 1));
+}
+
+TEST_F(sched, waits_for_what_is_gone_are_over)
+{
+	uint32_t gone = self->r.handle;
+
+	ASSERT_EQ(0, ring_close(&self->r));
+	put_wait(&self->r2, gone, 12345);
+	EXPECT_EQ(0, ring_wait(&self->r2, 1));
+	EXPECT_FALSE(marked(&self->r2));
+}
+
+TEST_F(sched, waits_between_devices)
+{
+	struct simnpu_export ex = { .handle = self->r.handle };
+	struct simnpu_import im = { 0 }, second = { 0 };
+	struct simnpu_handle h;
+	struct ctx other;
+	struct ring far;
+	uint64_t slow;
+
+	ASSERT_EQ(0, ctx_open(&other, 1));
+	ASSERT_EQ(0, ring_open(&far, &other));
+	ASSERT_EQ(0, io(self->c.fd, QUEUE_EXPORT, &ex));
+	im.fd = ex.fd;
+	im.context = other.handle;
+	second = im;
+	ASSERT_EQ(0, io(other.fd, QUEUE_IMPORT, &im));
+	ASSERT_EQ(0, io(other.fd, QUEUE_IMPORT, &second));
+	EXPECT_NE(im.handle, second.handle);
+	close(ex.fd);
+	slow = put_delay(&self->r, 20 * MS);
+	put_wait(&far, im.handle, slow);
+	EXPECT_EQ(0, ring_wait_engine(&far, 1));
+	EXPECT_LE(slow, timeline(&self->r));
+	/* and with the waiter running both */
+	slow = put_inc(&self->r, self->mem, 1);
+	put_wait(&far, im.handle, slow);
+	EXPECT_EQ(0, ring_wait(&far, 2));
+	/* a failure comes with the name by which the reader knows the queue */
+	slow = put_inc(&self->r, 4096, 1);
+	put_wait(&far, im.handle, slow);
+	EXPECT_EQ(0, ring_wait(&far, 3));
+	{
+		struct simnpu_task_error e[2];
+
+		ASSERT_EQ(1, ring_errors(&far, e, 2));
+		EXPECT_EQ(im.handle, e[0].origin_queue);
+		EXPECT_EQ(slow, e[0].origin_seq);
+		EXPECT_EQ(3, e[0].seq);
+	}
+	ASSERT_EQ(0, ring_close(&self->r));
+	put_wait(&far, im.handle, 1ull << 60);
+	EXPECT_EQ(0, ring_wait(&far, 4));
+	h = (struct simnpu_handle){ .handle = im.handle };
+	EXPECT_EQ(0, io(other.fd, QUEUE_DESTROY, &h));
+	EXPECT_EQ(-ENOENT, io(other.fd, QUEUE_DESTROY, &h));
+	EXPECT_EQ(0, dev_close(other.fd));
+}
+
+/* ---- failures ---- */
+
+TEST_F(sched, failures_are_told_once_and_bounded)
+{
+	struct simnpu_task_error e[32];
+	struct simnpu_errors arg;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		put_inc(&self->r, self->mem + 4096 + 8 * (uint64_t)i, 1);
+	EXPECT_EQ(0, ring_wait(&self->r, 40));
+	ASSERT_EQ(2, ring_errors(&self->r, e, 2));
+	EXPECT_EQ(EFAULT, e[0].code);
+	EXPECT_EQ(SIMNPU_OP_LAUNCH, e[0].op);
+	EXPECT_EQ(self->mem + 4096, e[0].addr);
+	EXPECT_EQ(2, e[1].seq);
+	arg = (struct simnpu_errors){
+		.list = U64(e), .queue = self->r.handle, .room = 32, .entry_size = sizeof(e[0]),
+	};
+	ASSERT_EQ(0, io(self->c.fd, QUEUE_ERRORS, &arg));
+	/* what was dropped was told with the first two */
+	EXPECT_EQ(SIMNPU_ERRORS_MAX - 2, arg.count);
+	EXPECT_EQ(0, arg.dropped);
+	EXPECT_FALSE(marked(&self->r));
+	EXPECT_EQ(0, ring_errors(&self->r, e, 32));
+}
+
+TEST_F(sched, dropped_failures_are_counted)
+{
+	struct simnpu_task_error e[1];
+	struct simnpu_errors arg = {
+		.list = U64(e), .queue = self->r.handle, .room = 0, .entry_size = sizeof(e[0]),
+	};
+	int i;
+
+	for (i = 0; i < 20; i++)
+		put_inc(&self->r, 8, 1);
+	EXPECT_EQ(0, ring_wait(&self->r, 20));
+	ASSERT_EQ(0, io(self->c.fd, QUEUE_ERRORS, &arg));
+	EXPECT_EQ(0, arg.count);
+	EXPECT_EQ(4, arg.dropped);
+	EXPECT_EQ(17, arg.dropped_first);
+	EXPECT_EQ(20, arg.dropped_last);
+	EXPECT_TRUE(marked(&self->r));
+	arg.list = 8;
+	arg.room = 1;
+	EXPECT_EQ(-EFAULT, io(self->c.fd, QUEUE_ERRORS, &arg));
+	arg.list = U64(e);
+	ASSERT_EQ(0, io(self->c.fd, QUEUE_ERRORS, &arg));
+	EXPECT_EQ(1, arg.count);
+	EXPECT_EQ(1, e[0].seq);
+}
+
+TEST_F(sched, failures_travel_with_waits)
+{
+	struct simnpu_task_error e[4];
+	uint64_t bad = put_inc(&self->r, 8, 1);
+
+	put_nop(&self->r);
+	put_wait(&self->r2, self->r.handle, bad);
+	put_inc(&self->r2, self->mem, 1);
+	EXPECT_EQ(0, ring_wait(&self->r2, 2));
+	ASSERT_EQ(1, ring_errors(&self->r2, e, 4));
+	EXPECT_EQ(1, e[0].seq);
+	EXPECT_EQ(EFAULT, e[0].code);
+	EXPECT_EQ(self->r.handle, e[0].origin_queue);
+	EXPECT_EQ(bad, e[0].origin_seq);
+	EXPECT_EQ(SIMNPU_OP_LAUNCH, e[0].op);
+	EXPECT_EQ(8, e[0].addr);
+	EXPECT_EQ(1, mem_u64(&self->c, self->mem));
+	/* a later task did not fail, and what did has been told */
+	ASSERT_EQ(1, ring_errors(&self->r, e, 4));
+	put_wait(&self->r2, self->r.handle, bad + 1);
+	EXPECT_EQ(0, ring_wait(&self->r2, 3));
+	EXPECT_FALSE(marked(&self->r2));
+}
+
+TEST_F(sched, fail_stop_runs_nothing_more)
+{
+	struct simnpu_task_error e[4];
+	struct ring r;
+
+	ASSERT_EQ(0, ring_open_at(&r, &self->c, 64, 4, SIMNPU_QUEUE_FAIL_STOP, 1));
+	put_inc(&r, self->mem, 1);
+	put_inc(&r, 8, 1);
+	put_inc(&r, self->mem, 1);
+	EXPECT_EQ(0, ring_wait(&r, 3));
+	EXPECT_EQ(1, mem_u64(&self->c, self->mem));
+	ASSERT_EQ(2, ring_errors(&r, e, 4));
+	EXPECT_EQ(EFAULT, e[0].code);
+	EXPECT_EQ(3, e[1].seq);
+	EXPECT_EQ(ECANCELED, e[1].code);
+	EXPECT_EQ(2, e[1].origin_seq);
+	put_wait(&self->r2, r.handle, 3);
+	EXPECT_EQ(0, ring_wait(&self->r2, 1));
+	ASSERT_EQ(1, ring_errors(&self->r2, e, 4));
+	EXPECT_EQ(2, e[0].origin_seq);
+}
+
+/* ---- waiting threads ---- */
+
+TEST_F(sched, the_waiter_runs_what_it_waits_for)
+{
+	uint64_t before = borrowed();
+	int i;
+
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 1, 0, EAGAIN);
+	for (i = 1; i <= 100; i++) {
+		put_inc(&self->r, self->mem, 1);
+		ASSERT_EQ(0, ring_wait(&self->r, (uint64_t)i));
+	}
+	EXPECT_EQ(100, borrowed() - before);
+	EXPECT_EQ(100, mem_u64(&self->c, self->mem));
+}
+
+TEST_F(sched, no_borrowing_when_told_so)
+{
+	uint64_t before = borrowed();
+
+	put_inc(&self->r, self->mem, 1);
+	EXPECT_EQ(0, ring_wait_until(&self->r, 1, SIMNPU_DEADLINE_NONE, SIMNPU_WAIT_NO_BORROW));
+	EXPECT_EQ(before, borrowed());
+}
+
+TEST_F(sched, with_a_deadline_only_what_is_short_is_borrowed)
+{
+	uint64_t big = mem_new(&self->c, 1 << 20, NULL), before = borrowed();
+	char *host = malloc(1 << 20);
+	const uint64_t late = hal_sys_now() + 20 * SEC;
+
+	memset(host, 1, 1 << 20);
+	put_inc(&self->r, self->mem, 1);
+	EXPECT_EQ(0, ring_wait_until(&self->r, 1, late, 0));
+	put_copy(&self->r, big, U64(host), 1 << 20, SIMNPU_COPY_TO_DEVICE);
+	EXPECT_EQ(0, ring_wait_until(&self->r, 2, late, 0));
+	EXPECT_EQ(before, borrowed());
+	/* no engine: it is the waiter that runs it, or nobody */
+	ASSERT_EQ(0, dev_close(self->c.fd));
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	ASSERT_EQ(0, ring_open(&self->r, &self->c));
+	big = mem_new(&self->c, 1 << 20, NULL);
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 1, 0, EAGAIN);
+	put_copy(&self->r, big, U64(host), 65536, SIMNPU_COPY_TO_DEVICE);
+	EXPECT_EQ(0, ring_wait_until(&self->r, 1, late, 0));
+	EXPECT_EQ(before + 1, borrowed());
+	free(host);
+}
+
+TEST_F(sched, without_engines_a_waiter_runs_all)
+{
+	struct ring *r = &self->r;
+	uint64_t before = borrowed();
+
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 1, 0, EAGAIN);
+	put_nop(r);
+	EXPECT_EQ(-ENOMEM, ring_kick(r));
+	put_inc(r, self->mem, 1);
+	EXPECT_EQ(0, ring_wait_until(r, 2, hal_sys_now() + 20 * SEC, SIMNPU_WAIT_NO_BORROW));
+	EXPECT_EQ(before + 2, borrowed());
+	/* and when there can be one again, the next kick makes it */
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 0, 0, 0);
+	put_inc(r, self->mem, 1);
+	EXPECT_EQ(0, ring_kick(r));
+	EXPECT_TRUE(timeline_within(r, 3, 10 * SEC));
+}
+
+TEST_F(sched, deadlines)
+{
+	const uint32_t modes[] = { 0, SIMNPU_WAIT_SPIN, SIMNPU_WAIT_YIELD, SIMNPU_WAIT_BLOCK };
+	uint64_t start;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(modes); i++) {
+		EXPECT_EQ(-ETIME, ring_wait_until(&self->r, 1, 0, modes[i]));
+		start = hal_sys_now();
+		EXPECT_EQ(-ETIME, ring_wait_until(&self->r, 1, start + 5 * MS, modes[i]));
+		EXPECT_LE(5 * MS, hal_sys_now() - start);
+	}
+	EXPECT_EQ(0, ring_wait_until(&self->r, 0, 0, 0));
+	put_delay(&self->r, 20 * MS);
+	for (i = 0; i < ARRAY_SIZE(modes); i++) {
+		EXPECT_EQ(0, ring_wait_until(&self->r, 1 + i, hal_sys_now() + 20 * SEC, modes[i]));
+		put_delay(&self->r, 5 * MS);
+	}
+}
+
+struct waiter {
+	pthread_t thread;
+	struct ring *r;
+	uint64_t seq;
+	uint32_t flags;
+	int rc;
+};
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->rc = ring_wait_until(w->r, w->seq, SIMNPU_DEADLINE_NONE, w->flags);
+	return NULL;
+}
+
+TEST_F(sched, many_threads_wait_for_different_tasks)
+{
+	struct waiter w[16];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		w[i] = (struct waiter){ .r = &self->r, .seq = ARRAY_SIZE(w) - i,
+					.flags = SIMNPU_WAIT_BLOCK };
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
+	}
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		usleep(500);
+		put_inc(&self->r, self->mem, 1);
+	}
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		pthread_join(w[i].thread, NULL);
+		EXPECT_EQ(0, w[i].rc);
+	}
+	EXPECT_EQ(16, mem_u64(&self->c, self->mem));
+}
+
+TEST_F(sched, waiters_end_with_the_queue)
+{
+	const uint32_t modes[] = { 0, SIMNPU_WAIT_SPIN, SIMNPU_WAIT_YIELD, SIMNPU_WAIT_BLOCK };
+	struct waiter w[4];
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		w[i] = (struct waiter){ .r = &self->r, .seq = 1, .flags = modes[i] };
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
+	}
+	usleep(20000);
+	EXPECT_EQ(0, ring_close(&self->r));
+	for (i = 0; i < 4; i++) {
+		pthread_join(w[i].thread, NULL);
+		EXPECT_EQ(-ECANCELED, w[i].rc);
+	}
+}
+
+TEST_F(sched, waiters_end_with_the_file)
+{
+	struct waiter w = { .r = &self->r, .seq = 1, .flags = SIMNPU_WAIT_BLOCK };
+
+	ASSERT_EQ(0, pthread_create(&w.thread, NULL, waiter_main, &w));
+	usleep(20000);
+	EXPECT_EQ(0, dev_close(self->c.fd));
+	pthread_join(w.thread, NULL);
+	EXPECT_TRUE(w.rc == -ECANCELED || w.rc == -EBADF);
+	self->c.fd = dev_open(0);
+}
+
+TEST_F(sched, a_queue_with_work_can_be_destroyed)
+{
+	uint64_t start;
+	int i;
+
+	put_delay(&self->r, 10 * SEC);
+	for (i = 0; i < 10; i++)
+		put_inc(&self->r, self->mem, 1);
+	usleep(5000);
+	start = hal_sys_now();
+	/* the kernel looks at its stop flag */
+	EXPECT_EQ(0, ring_close(&self->r));
+	EXPECT_GT(5 * SEC, hal_sys_now() - start);
+	EXPECT_EQ(0, mem_u64(&self->c, self->mem));
+}
+
+TEST_F(sched, notifications)
+{
+	int fd = eventfd(0, EFD_NONBLOCK), late = eventfd(0, EFD_NONBLOCK);
+	struct simnpu_notify n = { .seq = 2, .queue = self->r.handle, .fd = fd };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint64_t value;
+
+	EXPECT_EQ(0, io(self->c.fd, NOTIFY, &n));
+	put_nop(&self->r);
+	EXPECT_EQ(0, ring_wait(&self->r, 1));
+	EXPECT_EQ(-1, read(fd, &value, sizeof(value)));
+	put_nop(&self->r);
+	EXPECT_EQ(1, poll(&p, 1, 10000));
+	EXPECT_EQ(8, read(fd, &value, sizeof(value)));
+	EXPECT_EQ(1, value);
+	/* for what is done already, at once */
+	EXPECT_EQ(0, io(self->c.fd, NOTIFY, &n));
+	EXPECT_EQ(8, read(fd, &value, sizeof(value)));
+	/* what is pending is sent when the queue goes, even if the caller has closed its own */
+	n = (struct simnpu_notify){ .seq = 100, .queue = self->r.handle, .fd = late };
+	EXPECT_EQ(0, io(self->c.fd, NOTIFY, &n));
+	EXPECT_EQ(0, ring_close(&self->r));
+	EXPECT_EQ(8, read(late, &value, sizeof(value)));
+	close(fd);
+	close(late);
+}
+
+/* ---- engine threads ---- */
+
+TEST_F(sched, no_thread_before_the_first_work)
+{
+	struct simnpu_test_device d;
+
+	ASSERT_TRUE(simnpu_test_device(0, &d));
+	EXPECT_EQ(0, d.threads);
+	put_nop(&self->r);
+	ASSERT_TRUE(simnpu_test_device(0, &d));
+	EXPECT_LE(1, d.threads);
+	EXPECT_EQ(0, ring_wait_engine(&self->r, 1));
+}
+
+TEST_F(sched, an_active_device_needs_no_kick_and_an_idle_one_lets_go)
+{
+	struct simnpu_test_counters a, b;
+	struct simnpu_test_device d;
+	int i;
+
+	put_nop(&self->r);
+	ASSERT_TRUE(timeline_within(&self->r, 1, 10 * SEC));
+	for (i = 2; i < 20; i++) {
+		put_nop(&self->r);
+		ASSERT_TRUE(timeline_within(&self->r, (uint64_t)i, 10 * SEC));
+	}
+	for (i = 0; i < 1000 && !hal_shm_load_acquire(&self->r.h->doorbell); i++)
+		usleep(10000);
+	EXPECT_EQ(1, self->r.h->doorbell);
+	usleep(50000);
+	simnpu_test_device(0, &d);
+	EXPECT_EQ(0, d.active);
+	simnpu_test_counters(&a);
+	usleep(100000);
+	simnpu_test_counters(&b);
+	EXPECT_EQ(a.looks, b.looks);
+	put_nop(&self->r);
+	EXPECT_TRUE(timeline_within(&self->r, 20, 10 * SEC));
+}
+
+TEST_F(sched, work_is_found_around_the_time_of_letting_go)
+{
+	uint64_t seq = 0;
+	int i;
+
+	for (i = 0; i < 300; i++) {
+		seq = put_nop(&self->r);
+		ASSERT_TRUE(timeline_within(&self->r, seq, 10 * SEC)) {
+			TH_LOG("lost in round %d", i);
+		}
+		usleep(9000 + (unsigned int)i * 10);
+	}
+}
+
+/* ---- callbacks ---- */
+
+static uint64_t put_callback(struct ring *r, uint64_t fn, uint32_t flags)
+{
+	struct simnpu_desc d = {
+		.op = SIMNPU_OP_CALLBACK, .flags = (uint16_t)flags, .callback.fn = fn,
+		.callback.arg = fn * 10, .cookie = 7,
+	};
+
+	return ring_put(r, &d, NULL, false);
+}
+
+static int next(struct ctx *c, struct simnpu_callback *cb, uint64_t wait_ns)
+{
+	*cb = (struct simnpu_callback){
+		.context = c->handle, .deadline_ns = hal_sys_now() + wait_ns,
+	};
+	return io(c->fd, CALLBACK_NEXT, cb);
+}
+
+static int done(struct ctx *c, const struct simnpu_callback *cb, uint32_t code)
+{
+	struct simnpu_callback arg = { .queue = cb->queue, .seq = cb->seq, .code = code };
+
+	return io(c->fd, CALLBACK_DONE, &arg);
+}
+
+TEST_F(sched, callbacks_hold_the_queue_until_they_are_done)
+{
+	struct simnpu_callback cb, none;
+
+	put_callback(&self->r, 1, 0);
+	put_inc(&self->r, self->mem, 1);
+	ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
+	EXPECT_EQ(self->r.handle, cb.queue);
+	EXPECT_EQ(1, cb.seq);
+	EXPECT_EQ(1, cb.fn);
+	EXPECT_EQ(10, cb.arg);
+	EXPECT_EQ(0, cb.flags);
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r, 1, hal_sys_now() + 5 * MS, 0));
+	EXPECT_EQ(-ETIME, next(&self->c, &none, MS));
+	cb.seq = 2;
+	EXPECT_EQ(-EINVAL, done(&self->c, &cb, 0));
+	cb.seq = 1;
+	EXPECT_EQ(0, done(&self->c, &cb, 0));
+	EXPECT_EQ(-EINVAL, done(&self->c, &cb, 0));
+	EXPECT_EQ(0, ring_wait(&self->r, 2));
+	EXPECT_EQ(1, mem_u64(&self->c, self->mem));
+	EXPECT_FALSE(marked(&self->r));
+}
+
+TEST_F(sched, callbacks_can_fail)
+{
+	struct simnpu_task_error e[1];
+	struct simnpu_callback cb;
+
+	put_callback(&self->r, 1, 0);
+	ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
+	EXPECT_EQ(0, done(&self->c, &cb, EPERM));
+	EXPECT_EQ(0, ring_wait(&self->r, 1));
+	ASSERT_EQ(1, ring_errors(&self->r, e, 1));
+	EXPECT_EQ(EPERM, e[0].code);
+	EXPECT_EQ(SIMNPU_OP_CALLBACK, e[0].op);
+	EXPECT_EQ(7, e[0].cookie);
+}
+
+TEST_F(sched, callbacks_that_do_not_block)
+{
+	struct simnpu_callback cb;
+	int i;
+
+	for (i = 1; i <= 3; i++)
+		put_callback(&self->r, (uint64_t)i, SIMNPU_DESC_NOBLOCK);
+	EXPECT_EQ(0, ring_wait(&self->r, 3));
+	for (i = 1; i <= 3; i++) {
+		ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
+		EXPECT_EQ((uint64_t)i, cb.fn);
+		EXPECT_EQ(SIMNPU_DESC_NOBLOCK, cb.flags);
+	}
+	EXPECT_EQ(-EINVAL, done(&self->c, &cb, 0));
+}
+
+TEST_F(sched, a_callback_is_not_done_before_it_is_given_out)
+{
+	struct simnpu_callback cb = { .queue = self->r.handle, .seq = 1 };
+
+	put_callback(&self->r, 1, 0);
+	usleep(5000);
+	EXPECT_EQ(-EINVAL, done(&self->c, &cb, 0));
+	/* and goes with its queue, fetched or not */
+	EXPECT_EQ(0, ring_close(&self->r));
+	EXPECT_EQ(-ETIME, next(&self->c, &cb, MS));
+	put_callback(&self->r2, 2, 0);
+	ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
+	EXPECT_EQ(0, ring_close(&self->r2));
+	EXPECT_EQ(-ENOENT, done(&self->c, &cb, 0));
+}
+
+static void *next_main(void *arg)
+{
+	struct waiter *w = arg;
+	struct simnpu_callback cb;
+
+	w->rc = next(w->r->c, &cb, 20 * SEC);
+	return NULL;
+}
+
+TEST_F(sched, callbacks_can_be_stopped)
+{
+	struct waiter w = { .r = &self->r };
+	struct simnpu_handle h = { .handle = self->c.handle };
+	struct simnpu_callback cb;
+
+	ASSERT_EQ(0, pthread_create(&w.thread, NULL, next_main, &w));
+	usleep(10000);
+	EXPECT_EQ(0, io(self->c.fd, CALLBACK_STOP, &h));
+	pthread_join(w.thread, NULL);
+	EXPECT_EQ(-ECANCELED, w.rc);
+	EXPECT_EQ(-ECANCELED, next(&self->c, &cb, SEC));
+}
+
+TEST_F(sched, closing_ends_the_fetching_of_callbacks)
+{
+	struct waiter w = { .r = &self->r };
+
+	ASSERT_EQ(0, pthread_create(&w.thread, NULL, next_main, &w));
+	usleep(10000);
+	EXPECT_EQ(0, dev_close(self->c.fd));
+	pthread_join(w.thread, NULL);
+	EXPECT_EQ(-ECANCELED, w.rc);
+	self->c.fd = dev_open(0);
+}
+
+/* ---- events ---- */
+
+TEST_F(sched, timestamps)
+{
+	struct simnpu_event a = { .context = self->c.handle }, b = a;
+	struct simnpu_desc d = { .op = SIMNPU_OP_RECORD };
+	struct simnpu_handle h;
+	uint64_t *sa, *sb;
+
+	ASSERT_EQ(0, io(self->c.fd, EVENT_CREATE, &a));
+	ASSERT_EQ(0, io(self->c.fd, EVENT_CREATE, &b));
+	sa = (void *)(self->c.arena + a.stamp);
+	sb = (void *)(self->c.arena + b.stamp);
+	EXPECT_NE(sa, sb);
+	EXPECT_EQ(0, *sa);
+	d.record.event = a.handle;
+	ring_put(&self->r, &d, NULL, false);
+	put_delay(&self->r, 2 * MS);
+	d.record.event = b.handle;
+	ring_put(&self->r, &d, NULL, false);
+	d.record.event = 0;
+	ring_put(&self->r, &d, NULL, false);
+	EXPECT_EQ(0, ring_wait(&self->r, 4));
+	EXPECT_LE(2 * MS, *sb - *sa);
+	/* one that is destroyed notes nothing, and is no failure */
+	h = (struct simnpu_handle){ .handle = a.handle };
+	EXPECT_EQ(0, io(self->c.fd, EVENT_DESTROY, &h));
+	*sa = 0;
+	d.record.event = a.handle;
+	ring_put(&self->r, &d, NULL, false);
+	EXPECT_EQ(0, ring_wait(&self->r, 5));
+	EXPECT_EQ(0, *sa);
+	EXPECT_FALSE(marked(&self->r));
+}
+
+/* ---- many threads at once ---- */
+
+struct storm {
+	pthread_t thread;
+	struct ctx *c;
+	uint64_t mem;
+	unsigned int seed;
+	int failed;
+};
+
+static void *storm_main(void *arg)
+{
+	struct storm *s = arg;
+	struct ring a, b;
+	int i;
+
+	for (i = 0; i < 60 && !s->failed; i++) {
+		s->failed |= ring_open_at(&a, s->c, 16, (uint32_t)i % 8, 0, 1);
+		s->failed |= ring_open_at(&b, s->c, 64, 3, 0, 1);
+		while (a.seq < 40) {
+			put_inc(&a, s->mem, 1);
+			put_wait(&b, a.handle, a.seq - 1);
+			if (rand_r(&s->seed) % 4 == 0)
+				s->failed |= ring_wait(&b, b.seq - 1);
+			if (rand_r(&s->seed) % 7 == 0)
+				s->failed |= ring_wait_until(&a, a.seq - 1, hal_sys_now() + 20 * SEC, 0);
+		}
+		s->failed |= ring_wait(&b, b.seq - 1);
+		s->failed |= ring_close(&a);
+		s->failed |= ring_close(&b);
+	}
+	return NULL;
+}
+
+TEST_F(sched, storm)
+{
+	struct storm s[4];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(s); i++) {
+		s[i] = (struct storm){ .c = &self->c, .mem = self->mem + 64 * i,
+				       .seed = (unsigned int)i };
+		ASSERT_EQ(0, pthread_create(&s[i].thread, NULL, storm_main, &s[i]));
+	}
+	for (i = 0; i < ARRAY_SIZE(s); i++) {
+		pthread_join(s[i].thread, NULL);
+		EXPECT_EQ(0, s[i].failed);
+		EXPECT_EQ(60 * 39, mem_u64(&self->c, s[i].mem));
+	}
+}
+
+/* ---- fork ---- */
+
+TEST_F(sched, nothing_works_in_a_child)
+{
+	struct simnpu_version v;
+	int pid, status;
+
+	put_nop(&self->r);
+	ASSERT_EQ(0, ring_wait_engine(&self->r, 1));
+	pid = fork();
+	if (!pid) {
+		simnpu_model_fork_child();
+		_exit(io(self->c.fd, VERSION, &v) == -ENODEV && dev_open(0) == -ENODEV &&
+		      fcntl(self->c.fd, F_GETFD) == -1 ? 0 : 1);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	put_nop(&self->r);
+	EXPECT_EQ(0, ring_wait(&self->r, 2));
+}
+
+TEST_HARNESS_MAIN
