@@ -4,6 +4,7 @@
  * asks of the device, what it writes into rings, when it rings the bell, and what
  * it does when the device refuses.
  */
+#include "hal/fork.h"
 #include "selftests/drivers/umd.h"
 #include "selftests/npu_kselftest.h"
 
@@ -53,6 +54,36 @@ TEST_F(node, count_fails)
 	FAKE_FAIL(SIMNPU_IOCTL_VERSION, EIO);
 	EXPECT_EQ(-EIO, drv()->ops->count(&n));
 	EXPECT_EQ(-EIO, drv()->ops->init());
+}
+
+TEST_F(node, init_fails)
+{
+	FAKE_FAIL(SIMNPU_IOCTL_INFO, EIO);
+	EXPECT_EQ(-EIO, drv()->ops->init());
+}
+
+/* In the child of a fork no node can be opened, and the questions are answered all the same. */
+TEST_F(node, questions_after_a_fork)
+{
+	struct hal_device_info info;
+	int status = 0, bad;
+	uint32_t n = 0;
+	pid_t pid;
+
+	ASSERT_EQ(0, drv()->ops->init());
+	ASSERT_EQ(0, hal_fork_arm());
+	pid = fork();
+	if (!pid) {
+		FAKE_FAIL(SIMNPU_IOCTL_VERSION, ENODEV);
+		bad = drv()->ops->count(&n) || n != FAKE_NODES;
+		bad |= (drv()->ops->info(1, &info) || info.cores != 4) << 1;
+		bad |= (drv()->ops->info(FAKE_NODES, &info) != -ENODEV) << 2;
+		_exit(bad);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	hal_fork_disarm();
+	drv()->ops->fini();
 }
 
 TEST_F(node, another_interface)
