@@ -14,14 +14,15 @@
  * @dev: its device
  * @handle: its handle
  * @node: in the device's list
- * @lock: Protects: @streams, @memory, @modules, @events, @ended_events, @dead, and going of
- *	@streams
+ * @lock: Protects: @streams, @memory, @modules, @events, @ended_events,
+ *	@ended_count, @dead, and going of @streams
  * @changed: a stream is gone, or is not going any more
  * @streams: its streams
  * @memory: its memory
  * @modules: its modules
  * @events: the driver's parts of timed events
  * @ended_events: those that nobody holds but a record that is on its way
+ * @ended_count: how many those are
  * @dead: destroyed: nothing new is made in it
  */
 struct hal_context {
@@ -36,6 +37,7 @@ struct hal_context {
 	struct hal_list modules;
 	struct hal_list events;
 	struct hal_list ended_events;
+	uint32_t ended_count;
 	bool dead;
 };
 

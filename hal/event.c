@@ -67,23 +67,31 @@ static void part_free(struct hal_event *e)
 }
 
 /*
- * A record on its way may still write to the part. Such a one is put aside. The
- * look happens under the context's lock, so that a context whose streams are gone
- * finds it either in its list or freed.
+ * A record on its way may still write to the part: it is put aside until that has
+ * completed. The last look is under the context's lock, so that a context whose
+ * streams are gone finds it either in its list or freed.
  */
-static void part_release(struct kref *ref)
+static void part_let_go(struct hal_event *e)
 {
-	struct hal_event *e = container_of(ref, struct hal_event, ref);
 	struct hal_context *ctx = e->ctx;
-	bool done;
+	bool done = hal_point_done(&e->last);
 
-	pthread_mutex_lock(&ctx->lock);
-	done = hal_point_passed(&e->last);
-	if (!done)
-		hal_list_add_tail(&ctx->ended_events, &e->node);
-	pthread_mutex_unlock(&ctx->lock);
+	if (!done) {
+		pthread_mutex_lock(&ctx->lock);
+		done = hal_point_passed(&e->last);
+		if (!done) {
+			hal_list_add_tail(&ctx->ended_events, &e->node);
+			ctx->ended_count++;
+		}
+		pthread_mutex_unlock(&ctx->lock);
+	}
 	if (done)
 		part_free(e);
+}
+
+static void part_release(struct kref *ref)
+{
+	part_let_go(container_of(ref, struct hal_event, ref));
 }
 
 static void part_put(struct hal_event *e)
@@ -100,30 +108,35 @@ static void part_drop(struct hal_event *e)
 	part_put(e);
 }
 
+/* Takes the first of those put aside; NULL: there is none. *n: how many there were. */
+static struct hal_event *next_ended(struct hal_context *ctx, uint32_t *n)
+{
+	struct hal_event *e = NULL;
+
+	pthread_mutex_lock(&ctx->lock);
+	*n = ctx->ended_count;
+	if (*n) {
+		e = hal_list_entry(ctx->ended_events.next, struct hal_event, node);
+		hal_list_del(&e->node);
+		ctx->ended_count--;
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return e;
+}
+
 /* Frees parts whose last record has completed. Those that wait go to the end of the list. */
 void hal_events_reap(struct hal_context *ctx, bool all)
 {
-	struct hal_list ready, *n, *tmp;
-	unsigned int left = all ? UINT_MAX : REAP_MAX;
-	struct hal_list *last;
+	uint32_t left, n;
+	struct hal_event *e;
 
-	hal_list_init(&ready);
-	pthread_mutex_lock(&ctx->lock);
-	last = ctx->ended_events.prev;
-	hal_list_for_each_safe(n, tmp, &ctx->ended_events) {
-		bool end = n == last || !--left;
-
-		hal_list_del(n);
-		if (hal_point_passed(&hal_list_entry(n, struct hal_event, node)->last))
-			hal_list_add_tail(&ready, n);
-		else
-			hal_list_add_tail(&ctx->ended_events, n);
-		if (end)
-			break;
+	e = next_ended(ctx, &left);
+	if (!all && left > REAP_MAX)
+		left = REAP_MAX;
+	while (e) {
+		part_let_go(e);
+		e = --left ? next_ended(ctx, &n) : NULL;
 	}
-	pthread_mutex_unlock(&ctx->lock);
-	hal_list_for_each_safe(n, tmp, &ready)
-		part_free(hal_list_entry(n, struct hal_event, node));
 }
 
 static int part_make(struct hal_context *ctx, uint64_t event, struct hal_event **part)
