@@ -408,6 +408,7 @@ static const char *const kernel_names[] = {
 	[FAKE_KERNEL_NOP] = "nop",
 	[FAKE_KERNEL_INC] = "inc_u64",
 	[FAKE_KERNEL_DELAY] = "delay_ns",
+	[FAKE_KERNEL_BIAS] = "bias_f32",
 };
 
 static int load_builtin(struct hal_module *m)

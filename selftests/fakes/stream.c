@@ -69,6 +69,32 @@ static void publish_locked(struct fake_stream *s)
 
 /* ---- running tasks ---------------------------------------------------------------- */
 
+/* One block's share of "bias_f32", for a single column, in place. */
+static void bias_block(const struct npu_simnpu_rows_args *a, uint32_t block, uint32_t blocks)
+{
+	float *x = (float *)(uintptr_t)a->x;
+	const float *z = (const float *)(uintptr_t)a->z;
+	uint64_t i;
+
+	for (i = block; i < a->rows; i += blocks)
+		x[i] += z[0];
+}
+
+static int run_bias(struct fake_stream *s, struct fake_task *t)
+{
+	struct npu_simnpu_rows_args a;
+	uint32_t i;
+
+	memcpy(&a, t->args, sizeof(a));
+	if (t->args_size != sizeof(a) || a.cols != 1 || a.x != a.y ||
+	    !fake_reachable(s->base.ctx->dev, a.x, a.rows * 4ull) ||
+	    !fake_reachable(s->base.ctx->dev, a.z, 4))
+		return -EFAULT;
+	for (i = 0; i < t->blocks; i++)
+		bias_block(&a, i, t->blocks);
+	return 0;
+}
+
 static int run_kernel(struct fake_stream *s, struct fake_task *t, uint64_t *addr)
 {
 	struct npu_simnpu_inc_args inc;
@@ -85,6 +111,8 @@ static int run_kernel(struct fake_stream *s, struct fake_task *t, uint64_t *addr
 			return -EFAULT;
 		*(uint64_t *)(uintptr_t)inc.addr += inc.by;
 		return 0;
+	case FAKE_KERNEL_BIAS:
+		return run_bias(s, t);
 	case FAKE_KERNEL_DELAY:
 		memcpy(&delay, t->args, sizeof(delay));
 		until = hal_sys_now() + delay.ns;

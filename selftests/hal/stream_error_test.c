@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Conformance: failures of tasks, who is told of them, and how often.
+ */
+#include <pthread.h>
+
+#include "selftests/hal/bed.h"
+
+CONFORMANCE(stream_error)
+
+/* A stream in which tasks can fail; without launches there is nothing that fails. */
+#define FAILING_STREAM_OR_REFUSED(b, s)						\
+	do {									\
+		STREAM_OR_REFUSED((b), (s));					\
+		if (!can((b), NPU_CAP_LAUNCH)) {				\
+			ASSERT_EQ(-EINVAL, launch_nop((b), *(s)));		\
+			return;							\
+		}								\
+	} while (0)
+
+/* C-KERNEL-3 */
+TEST_F(stream_error, told_once_by_the_first_wait)
+{
+	struct bed *b = &self->b;
+	const struct hal_error *e;
+	struct hal_point p;
+	uint64_t s, place;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, hal_tag_set("failing"));
+	ASSERT_EQ(0, launch_nop(b, s));
+	place = PLACE;
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_tag_set("later"));
+	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
+	ASSERT_EQ(0, launch_nop(b, s));
+	while (hal_stream_query(s) == -EINPROGRESS)
+		sched_yield();
+	/* queries tell, and go on telling */
+	EXPECT_EQ(-EFAULT, hal_stream_query(s));
+	EXPECT_EQ(-EFAULT, hal_stream_query(s));
+	EXPECT_EQ(-EFAULT, hal_point_query(&p));
+	hal_error_clear();
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	e = hal_error_last();
+	EXPECT_EQ(-EFAULT, e->code);
+	EXPECT_EQ(s, e->stream);
+	EXPECT_EQ(p.seq, e->seq);
+	EXPECT_EQ(0, e->origin_stream);
+	EXPECT_EQ(b->dev->ordinal, e->device);
+	EXPECT_EQ(64, e->addr);
+	EXPECT_EQ(place, e->place);
+	EXPECT_STREQ("launch", e->op);
+	EXPECT_STREQ("failing", e->tag);
+	EXPECT_NE(NULL, strstr(e->text, "EFAULT"));
+	EXPECT_EQ(NULL, strchr(e->text, '\n'));
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(0, hal_stream_query(s));
+	EXPECT_EQ(0, hal_point_query(&p));
+	/* the stream runs on */
+	EXPECT_EQ(0, launch_nop(b, s));
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+}
+
+TEST_F(stream_error, only_waits_that_cover_it)
+{
+	struct bed *b = &self->b;
+	struct hal_point good, bad;
+	uint64_t s;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, launch_nop(b, s));
+	ASSERT_EQ(0, hal_stream_point(s, &good, "test"));
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_stream_point(s, &bad, "test"));
+	while (hal_point_query(&bad) == -EINPROGRESS)
+		sched_yield();
+	EXPECT_EQ(0, hal_point_query(&good));
+	EXPECT_EQ(0, hal_point_sync(&good, LONG_MS, 0));
+	EXPECT_EQ(-EFAULT, hal_point_query(&bad));
+	EXPECT_EQ(-EFAULT, hal_point_sync(&bad, LONG_MS, 0));
+	EXPECT_EQ(0, hal_point_sync(&bad, LONG_MS, 0));
+}
+
+TEST_F(stream_error, several_are_counted)
+{
+	struct bed *b = &self->b;
+	struct hal_point first;
+	uint64_t s;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_stream_point(s, &first, "test"));
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, launch_bad(b, s));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(first.seq, hal_error_last()->seq);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "2 more failed"));
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+}
+
+TEST_F(stream_error, more_than_anybody_keeps)
+{
+	struct bed *b = &self->b;
+	uint64_t s;
+	int i, round;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 60; i++)
+			ASSERT_EQ(0, launch_bad(b, s));
+		while (hal_stream_query(s) == -EINPROGRESS)
+			sched_yield();
+		EXPECT_EQ(-EFAULT, hal_stream_query(s));
+		EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+		EXPECT_NE(NULL, strstr(hal_error_last()->text, "more failed"));
+		EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+		EXPECT_EQ(0, hal_stream_query(s));
+	}
+}
+
+struct waiter {
+	uint64_t s;
+	int rc;
+	uint64_t seq;
+	_Atomic uint32_t started;
+};
+
+static void *wait_fn(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->started = 1;
+	w->rc = hal_stream_sync(w->s, LONG_MS, NPU_WAIT_BLOCK);
+	w->seq = hal_error_last()->seq;
+	return NULL;
+}
+
+TEST_F(stream_error, waits_under_way_learn_of_it_too)
+{
+	struct bed *b = &self->b;
+	struct waiter w[3];
+	pthread_t t[3];
+	struct gate g;
+	unsigned int i;
+	uint64_t s;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	ASSERT_EQ(0, gate_close(&g, s));
+	ASSERT_EQ(0, launch_bad(b, s));
+	for (i = 0; i < 3; i++) {
+		w[i] = (struct waiter){ .s = s };
+		ASSERT_EQ(0, pthread_create(&t[i], NULL, wait_fn, &w[i]));
+	}
+	for (i = 0; i < 3; i++)
+		while (!w[i].started)
+			sched_yield();
+	sleep_ms(50);	/* started is not yet waiting */
+	gate_open(&g);
+	for (i = 0; i < 3; i++) {
+		pthread_join(t[i], NULL);
+		EXPECT_EQ(-EFAULT, w[i].rc);
+		EXPECT_LT(0, w[i].seq);
+	}
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+}
+
+TEST_F(stream_error, mode_stop_is_sticky)
+{
+	struct bed *b = &self->b;
+	struct hal_stream_attr attr = { .fail_mode = NPU_FAIL_STOP };
+	uint64_t s, *word, out = 1;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, hal_stream_create(b->ctx, &attr, &s));
+	MEMORY_OR_REFUSED(b, 64, &word);
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, launch_inc(b, s, word, 1));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(-EFAULT, hal_stream_query(s));
+	ASSERT_EQ(0, launch_inc(b, s, word, 1));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	ASSERT_EQ(0, copy_now(b, &out, word, 8));
+	EXPECT_EQ(0, out);
+	if (can(b, NPU_CAP_ABORT)) {
+		ASSERT_EQ(0, hal_stream_abort(s));
+		EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+		ASSERT_EQ(0, launch_inc(b, s, word, 1));
+		EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+		ASSERT_EQ(0, copy_now(b, &out, word, 8));
+		EXPECT_EQ(1, out);
+	}
+	EXPECT_EQ(0, hal_stream_destroy(s, LONG_MS));
+}
+
+/* C-STREAM-5 */
+TEST_F(stream_error, who_waited_runs_on_and_tells_the_origin)
+{
+	struct bed *b = &self->b;
+	uint64_t s, t, *word, out = 0;
+	struct hal_point p;
+	struct gate g;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	ASSERT_EQ(0, make_stream(b, &t));
+	MEMORY_OR_REFUSED(b, 64, &word);
+	ASSERT_EQ(0, gate_close(&g, s));
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
+	ASSERT_EQ(0, hal_stream_wait_point(t, &p, PLACE));
+	ASSERT_EQ(0, launch_inc(b, t, word, 7));
+	gate_open(&g);
+	EXPECT_EQ(-EFAULT, hal_stream_sync(t, LONG_MS, 0));
+	EXPECT_EQ(t, hal_error_last()->stream);
+	EXPECT_EQ(s, hal_error_last()->origin_stream);
+	EXPECT_EQ(p.seq, hal_error_last()->origin_seq);
+	ASSERT_EQ(0, copy_now(b, &out, word, 8));
+	EXPECT_EQ(7, out);
+	EXPECT_EQ(0, hal_stream_sync(t, LONG_MS, 0));
+	/* the stream where it happened has its own to tell */
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(0, hal_error_last()->origin_stream);
+
+	/* a point that is done and failed is no reason to skip the wait, until told */
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
+	while (hal_point_query(&p) == -EINPROGRESS)
+		sched_yield();
+	ASSERT_EQ(0, hal_stream_wait_point(t, &p, PLACE));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(t, LONG_MS, 0));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	ASSERT_EQ(0, hal_stream_wait_point(t, &p, PLACE));
+	EXPECT_EQ(0, hal_stream_sync(t, LONG_MS, 0));
+}
+
+/* A failure that nobody waited for does not reach the next stream in the slot. */
+TEST_F(stream_error, destroy_forgets)
+{
+	struct bed *b = &self->b;
+	struct hal_point p;
+	uint64_t s;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
+	EXPECT_EQ(0, hal_stream_destroy(s, LONG_MS));
+	EXPECT_EQ(0, hal_point_query(&p));
+	ASSERT_EQ(0, make_stream(b, &s));
+	EXPECT_EQ(0, hal_stream_query(s));
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(0, hal_point_sync(&p, LONG_MS, 0));
+}
+
+struct storm {
+	struct bed *b;
+	uint64_t s;
+	_Atomic uint32_t told;
+	_Atomic bool stop;
+};
+
+static void *storm_fn(void *arg)
+{
+	struct storm *x = arg;
+
+	while (!x->stop)
+		if (hal_stream_sync(x->s, LONG_MS, 0) == -EFAULT)
+			x->told++;
+	return NULL;
+}
+
+/* However many wait, each failure is told of. */
+TEST_F(stream_error, none_is_lost_among_waiters)
+{
+	struct bed *b = &self->b;
+	struct storm x = { .b = b };
+	pthread_t t[2];
+	int i, told = 0;
+
+	FAILING_STREAM_OR_REFUSED(b, &x.s);
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, pthread_create(&t[i], NULL, storm_fn, &x));
+	for (i = 0; i < 300; i++) {
+		uint32_t before = x.told;
+
+		ASSERT_EQ(0, launch_bad(b, x.s));
+		if (hal_stream_sync(x.s, LONG_MS, 0) == -EFAULT) {
+			told++;
+			continue;
+		}
+		/* then another one was told */
+		while (x.told == before)
+			sched_yield();
+	}
+	x.stop = true;
+	for (i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	EXPECT_LE(300, told + (int)x.told);
+	EXPECT_EQ(0, hal_stream_sync(x.s, LONG_MS, 0));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known to fail: {test, backend, capability, reason}. A test that is
+ * listed and passes fails. The capability says which optional part of the contract
+ * is missing; one that every working device must have is no excuse, and the suite
+ * refuses the entry.
+ */
+#ifndef SELFTESTS_HAL_XFAIL_H
+#define SELFTESTS_HAL_XFAIL_H
+
+#include <stdint.h>
+
+#include "npu/types.h"
+
+struct xfail {
+	const char *test;	/* "fixture.test" */
+	const char *backend;	/* as in backends.h */
+	uint64_t cap;		/* NPU_CAP_* */
+	const char *reason;
+};
+
+#define XFAIL_MANDATORY (NPU_CAP_STREAM | NPU_CAP_MEM | NPU_CAP_LAUNCH)
+
+static const struct xfail xfails[] = {
+	{ NULL, NULL, 0, NULL }
+};
+
+static inline const struct xfail *xfail_of(const struct xfail *list, const char *test,
+					   const char *backend)
+{
+	for (; list->test; list++)
+		if (!strcmp(list->test, test) && !strcmp(list->backend, backend))
+			return list;
+	return NULL;
+}
+
+/* Whether an entry may be in the list. */
+static inline bool xfail_valid(const struct xfail *x)
+{
+	return x->cap && !(x->cap & XFAIL_MANDATORY) && x->reason && x->reason[0];
+}
+
+/*
+ * What the verdict on a test becomes: whether it passes. *why: what to say of it,
+ * or NULL.
+ */
+static inline bool xfail_verdict(const struct xfail *x, bool passed, const char **why)
+{
+	*why = NULL;
+	if (!x)
+		return passed;
+	*why = !xfail_valid(x) ? "is in xfail.h without a right to" :
+	       passed ? "passes, though xfail.h says that it does not" : x->reason;
+	return xfail_valid(x) && !passed;
+}
+
+#endif /* SELFTESTS_HAL_XFAIL_H */
