@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One valid call of every public function, and how it answers in which state of
+ * the library. Included once, by the test of states.
+ *
+ * ANY   answers the same in every state
+ * NEED  needs the library: lazy initialisation, -ENOTCONN, -ECHILD, -ESHUTDOWN
+ * LIFE  has a line of its own in the test
+ */
+#define CALLS(ANY, NEED, LIFE)								\
+	ANY(npu_version, (int)npu_version() - NPU_VERSION)				\
+	ANY(npu_version_string, npu_version_string() ? 0 : -1)				\
+	LIFE(npu_state_get, (int)npu_state_get())					\
+	LIFE(npu_init, npu_init())							\
+	LIFE(npu_finalize, npu_finalize(1000))						\
+	LIFE(npu_release_register, npu_release_register(callback, NULL, 5))		\
+	LIFE(npu_hook_init, npu_hook_init(callback, NULL))				\
+	LIFE(npu_option_set, npu_option_set("log_level", NULL))				\
+	ANY(npu_release_unregister, npu_release_unregister(callback, &obj) + ENOENT)	\
+	ANY(npu_hook_sync, npu_hook_sync(NULL, NULL))					\
+	ANY(npu_option_get, npu_option_get("log_level", obj.text, 32, NULL))		\
+	ANY(npu_option_at, npu_option_at(0, &obj.option))				\
+	ANY(npu_last_error, npu_last_error(&obj.error))					\
+	ANY(npu_error_clear, (npu_error_clear(), 0))					\
+	ANY(npu_error_name, npu_error_name(-EINVAL) ? 0 : -1)				\
+	ANY(npu_tag_set, npu_tag_set(NULL))						\
+	ANY(npu_log_set_sink, (npu_log_set_sink(NULL), 0))				\
+	ANY(npu_device_count, npu_device_count(&obj.n))					\
+	ANY(npu_device_get_info, npu_device_get_info(0, &obj.info))			\
+	ANY(npu_device_mem_info, npu_device_mem_info(0, NULL, NULL))			\
+	ANY(npu_device_utilization, npu_device_utilization(0, &obj.u32))		\
+	ANY(npu_device_can_access_peer, npu_device_can_access_peer(0, 0, &obj.n))	\
+	ANY(npu_device_is_active, npu_device_is_active(0, &obj.n))			\
+	ANY(npu_device_used, npu_device_used(NULL, 0, &obj.size))			\
+	ANY(npu_device_get, npu_device_get(&obj.n))					\
+	ANY(npu_device_restore, npu_device_restore(NPU_DEVICE_CURRENT))			\
+	ANY(npu_context_get, npu_context_get(&obj.ctx_out))				\
+	ANY(npu_guard_end, npu_guard_end(&obj.unused) + EINVAL)				\
+	NEED(npu_device_set, npu_device_set(0))						\
+	NEED(npu_device_exchange, npu_device_exchange(NPU_DEVICE_CURRENT, &obj.n))	\
+	NEED(npu_device_sync, npu_device_sync(0, 5000))					\
+	NEED(npu_device_sync_all, npu_device_sync_all(5000))				\
+	NEED(npu_device_reset, npu_device_reset(1, 5000))				\
+	NEED(npu_device_time, npu_device_time(0, &obj.u64))				\
+	NEED(npu_context_create, npu_context_create(0, &obj.ctx_out))			\
+	NEED(npu_context_destroy, npu_context_destroy(new_context(), 5000))		\
+	NEED(npu_context_primary, npu_context_primary(0, &obj.ctx_out))			\
+	NEED(npu_context_set, npu_context_set(obj.ctx))					\
+	NEED(npu_context_device, npu_context_device(obj.ctx, &obj.n))			\
+	NEED(npu_context_sync, npu_context_sync(obj.ctx, 5000))				\
+	NEED(npu_stream_create, npu_stream_create(NULL, &obj.s_out))			\
+	NEED(npu_stream_destroy, npu_stream_destroy(new_stream(), 5000))		\
+	NEED(npu_stream_query, npu_stream_query(obj.idle))				\
+	NEED(npu_stream_sync, npu_stream_sync(obj.s, 5000))				\
+	NEED(npu_stream_set_wait_mode, npu_stream_set_wait_mode(obj.s, NPU_WAIT_AUTO))	\
+	NEED(npu_stream_wait_event, npu_stream_wait_event(obj.s, obj.e))		\
+	NEED(npu_stream_wait_stream, npu_stream_wait_stream(obj.s, obj.s))		\
+	NEED(npu_stream_callback, npu_stream_callback(obj.s, nothing, NULL, 0))		\
+	NEED(npu_stream_fd, take_fd(npu_stream_fd(obj.s, &obj.fd)))			\
+	NEED(npu_stream_default, npu_stream_default(0, &obj.s_out))			\
+	NEED(npu_stream_secondary, npu_stream_secondary(0, &obj.s_out))			\
+	NEED(npu_stream_pool_get, npu_stream_pool_get(0, 4, &obj.s_out))		\
+	NEED(npu_stream_lease, npu_stream_lease(0, 4, &obj.s_out))			\
+	NEED(npu_stream_release, npu_stream_release(new_lease()))			\
+	NEED(npu_stream_import, not_here(npu_stream_import(0, &obj, &obj.s_out)))	\
+	NEED(npu_stream_current, npu_stream_current(0, &obj.s_out))			\
+	NEED(npu_stream_set_current, npu_stream_set_current(NPU_STREAM_CURRENT))	\
+	NEED(npu_stream_get_info, npu_stream_get_info(obj.s, &obj.stream))		\
+	NEED(npu_event_create, npu_event_create(0, &obj.e_out))				\
+	NEED(npu_event_destroy, npu_event_destroy(new_event()))				\
+	NEED(npu_event_record, npu_event_record(obj.e, obj.s))				\
+	NEED(npu_event_query, npu_event_query(obj.never))				\
+	NEED(npu_event_sync, npu_event_sync(obj.e, 5000))				\
+	NEED(npu_event_elapsed, npu_event_elapsed(obj.t, obj.t, &obj.i64))		\
+	NEED(npu_event_timestamp, npu_event_timestamp(obj.t, &obj.u64))			\
+	NEED(npu_event_fd, take_fd(npu_event_fd(obj.e, &obj.fd)))			\
+	NEED(npu_event_device, npu_event_device(obj.e, &obj.n))				\
+	NEED(npu_guard_device, end_of(npu_guard_device(&obj.g, 0)))			\
+	NEED(npu_guard_stream, end_of(npu_guard_stream(&obj.g, obj.s)))			\
+	NEED(npu_guard_secondary, end_of(npu_guard_secondary(&obj.g)))			\
+	NEED(npu_malloc, npu_malloc(64, 0, &obj.out))					\
+	NEED(npu_free, npu_free(NULL))							\
+	NEED(npu_malloc_host, npu_malloc_host(64, 0, &obj.out))				\
+	NEED(npu_free_host, npu_free_host(NULL))					\
+	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
+	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
+	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
+	NEED(npu_memcpy, npu_memcpy(obj.p, obj.text, 8, NPU_COPY_AUTO))			\
+	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \
+	NEED(npu_memcpy_2d, npu_memcpy_2d(obj.p, 8, obj.text, 8, 4, 2, NPU_COPY_AUTO))	\
+	NEED(npu_memcpy_2d_async, npu_memcpy_2d_async(obj.p, 8, obj.page, 8, 4, 2,	\
+						      NPU_COPY_AUTO, obj.s))		\
+	NEED(npu_memset, npu_memset(obj.p, 0, 8))					\
+	NEED(npu_memset_async, npu_memset_async(obj.p, 0, 8, obj.s))			\
+	NEED(npu_module_load, npu_module_load(GOOD_MODULE, &obj.module))		\
+	NEED(npu_module_load_data, bad_image(npu_module_load_data(obj.text, 8, &obj.m_out))) \
+	NEED(npu_module_unload, npu_module_unload(obj.module, 5000))			\
+	NEED(npu_kernel_get, npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k_out))	\
+	NEED(npu_launch, npu_launch(obj.k, 1, NULL, 0, obj.s))
