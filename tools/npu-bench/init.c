@@ -177,8 +177,10 @@ static int spawn(const struct bench *b, const char *what, double v[NUMBERS])
 static int run(struct bench *b)
 {
 	const struct bench_figure f[] = {
-		{ .name = "init", .variant = "first-use", .unit = "us", .target = { .most = 5000 } },
-		{ .name = "init", .variant = "finalize", .unit = "us", .target = { .most = 2000 } },
+		{ .name = "init", .variant = "first-use", .unit = "us",
+		  .target = { .most = 5000 } },
+		{ .name = "init", .variant = "finalize", .unit = "us",
+		  .target = { .most = 2000 } },
 		{ .name = "init", .variant = "first-matmul", .unit = "us" },
 		{ .name = "init", .variant = "threads-before", .unit = "threads",
 		  .target = { .most = 1 } },
