@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# npuctl: what it prints can be read by programs, and nonsense is refused.
+. "${srctree:?run me by make check}/selftests/build/lib.sh"
+enabled TOOLS || skip_all "needs CONFIG_TOOLS"
+enabled DRV_SIMNPU || skip_all "needs the simulator"
+ctl=$objtree/tools/npuctl
+unset NPU_OPTIONS_FILE NPU_VISIBLE_DEVICES ASCEND_RT_VISIBLE_DEVICES NPU_DRIVER
+export NPU_SIMNPU_DEVICES=3
+
+table() {	# a heading, then a line a device with as many words
+	"$ctl" info >"$work/table" && is 4 "$(wc -l <"$work/table")" &&
+		is '9 9 9 9' "$(awk '{ print NF }' "$work/table" | tr '\n' ' ' | sed 's/ $//')" &&
+		is '0 1 2' "$(awk 'NR > 1 { print $1 }' "$work/table" | words)" &&
+		is 'simnpu simnpu simnpu' "$(awk 'NR > 1 { print $4 }' "$work/table" | words)"
+}
+
+listed() {
+	ASCEND_RT_VISIBLE_DEVICES=2,1 "$ctl" info >"$work/table" &&
+		is '2 1' "$(awk 'NR > 1 { print $2 }' "$work/table" | tr '\n' ' ' | sed 's/ $//')"
+}
+
+none() {
+	NPU_VISIBLE_DEVICES='' "$ctl" info >"$work/table" && is 1 "$(wc -l <"$work/table")"
+}
+
+one() {	# name=value, each name once
+	"$ctl" info 1 >"$work/one" && is '' "$(grep -v '^[a-z_]*=' "$work/one")" &&
+		is '' "$(cut -d= -f1 "$work/one" | sort | uniq -d)" &&
+		is index=1 "$(grep ^index= "$work/one")" &&
+		grep -q '^caps=.*launch.*mem' "$work/one" &&
+		grep -q '^mem_total=[1-9][0-9]*$' "$work/one"
+}
+
+null() {	# a device that can do nothing
+	enabled DRV_NULL || return 0
+	NPU_DRIVER=null "$ctl" info 0 >"$work/one" && is caps= "$(grep ^caps= "$work/one")"
+}
+
+options() {
+	"$ctl" options >"$work/options" &&
+		is '' "$(grep -vE '^[a-z0-9_]+ ".*" (default|file|environment|api)$' "$work/options")" &&
+		is 'simnpu_devices "3" environment' "$("$ctl" options simnpu_devices)" &&
+		is 'log_level "none" environment' \
+			"$(NPU_LOG_LEVEL=none "$ctl" options log_level)" &&
+		echo 'log_level = error' >"$work/file" &&
+		is 'log_level "error" file' \
+			"$(NPU_OPTIONS_FILE=$work/file "$ctl" options log_level)"
+}
+
+version() {
+	"$ctl" version | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+ .*simnpu'
+}
+
+status() {	# status EXPECTED ARGS...
+	want=$1
+	shift
+	"$ctl" "$@" >"$work/said" 2>&1
+	is "$want" "$?"
+}
+
+wrong_words() {
+	status 2 && status 2 nonsense && status 2 info x && status 2 info 0 1 &&
+		status 2 info -1 && status 2 options --rst && status 2 version now &&
+		status 0 --help && status 0 help
+}
+
+full() {
+	[ -e /dev/full ] || return 0
+	"$ctl" info >/dev/full 2>"$work/err"
+	is 1 "$?"
+}
+
+ok 'a line a device' table
+ok 'in the order of the visible list' listed
+ok 'no device' none
+ok 'one device' one
+ok 'the null device' null
+ok 'a device that does not exist' refuses 'ENODEV' "$ctl" info 3
+ok 'a bad visible list' refuses 'position 2' env NPU_VISIBLE_DEVICES=0,7 "$ctl" info
+ok 'options and where they are from' options
+ok 'an option that does not exist' refuses 'ENOENT' "$ctl" options nothing
+ok 'version' version
+ok 'words that it does not know' wrong_words
+ok 'an output that is full' full
+done_testing
