@@ -272,8 +272,8 @@ static void path_push(struct model_worker *w, struct model_queue *q)
 	w->path[w->path_len++] = q;
 }
 
-/* Follows parked queues from the target to the one that all wait for, and claims it. */
-static struct model_queue *descend(struct model_worker *w)
+/* Follows parked queues from the target to the one that all wait for, and claims it, unless dry. */
+static struct model_queue *descend(struct model_worker *w, const struct model_queue *dry)
 {
 	struct model_queue *q = w->target, *on;
 	uint32_t left = 1u << 20;	/* a circle of waits never ends */
@@ -286,7 +286,7 @@ static struct model_queue *descend(struct model_worker *w)
 		path_push(w, q);
 		q = on;
 	}
-	return claim(q) ? q : NULL;
+	return q != dry && claim(q) ? q : NULL;
 }
 
 /* The queue to run after one was left, or NULL. */
@@ -307,7 +307,7 @@ static struct model_queue *borrow_next(struct model_worker *w, struct model_queu
 		return claim(next) ? next : NULL;
 	}
 	/* it ran dry, and the target may be parked on something else by now */
-	return q != w->target ? descend(w) : NULL;
+	return q != w->target ? descend(w, q) : NULL;
 }
 
 /*
@@ -316,7 +316,7 @@ static struct model_queue *borrow_next(struct model_worker *w, struct model_queu
  */
 static void borrow(struct model_worker *w, uint64_t uid)
 {
-	struct model_queue *q = claim(w->target) ? w->target : descend(w);
+	struct model_queue *q = claim(w->target) ? w->target : descend(w, NULL);
 	enum model_left left;
 
 	if (!q)
