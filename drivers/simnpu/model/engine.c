@@ -173,7 +173,7 @@ static void look_at(struct model_queue *q)
 {
 	uint32_t idle = RUN_IDLE;
 
-	if (hal_load_acquire(&q->run) != RUN_IDLE || !model_head_valid(q))
+	if (hal_load_acquire(&q->run) != RUN_IDLE || !model_head_hint(q))
 		return;
 	if (!atomic_compare_exchange_strong(&q->run, &idle, RUN_RUNNING))
 		return;
@@ -224,7 +224,7 @@ static void retire(struct model_device *dev, uint64_t now)
 	if (dev->asym)
 		hal_sys_membarrier();
 	for (q = gone; q; q = q->retired)
-		if (hal_load_acquire(&q->run) == RUN_IDLE && model_head_valid(q))
+		if (hal_load_acquire(&q->run) == RUN_IDLE && model_head_hint(q))
 			model_kick(q);
 }
 

@@ -777,6 +777,7 @@ void model_complete(struct model_worker *w, struct model_queue *q, uint32_t slot
 void model_worker_drop(struct model_worker *w);
 enum model_class model_op_class(const struct simnpu_desc *d);
 bool model_head_valid(struct model_queue *q);
+bool model_head_hint(struct model_queue *q);
 void model_release(struct model_queue *q);
 
 /* job.c */

@@ -29,22 +29,32 @@ enum model_class model_op_class(const struct simnpu_desc *d)
 	}
 }
 
-/*
- * Whether something waits at the head. A hint, unless the caller has claimed the
- * queue: the head may move meanwhile, and the submitter write data where it was.
- * That is no error, but the ThreadSanitizer can't know.
- */
-__attribute__((no_sanitize("thread")))
+/* Whether something waits at the head of a queue that the caller has claimed. */
 bool model_head_valid(struct model_queue *q)
 {
 	struct simnpu_desc *d = hal_load_relaxed(&q->slot);
 	uint64_t want = hal_load_relaxed(&q->next_seq);
 	uint64_t seq;
 
-	if (!d || hal_load_relaxed(&q->stop))
+	if (hal_load_relaxed(&q->stop))
 		return false;
 	seq = hal_shm_load_acquire(&d->seq);
 	return seq == want || seq == (want | SIMNPU_SEQ_LINK);
+}
+
+/*
+ * The same, of a queue that others may have: a hint. The head may move meanwhile,
+ * and the submitter write data where it was; that does no harm, but is a race to
+ * the ThreadSanitizer.
+ */
+__attribute__((no_sanitize("thread")))
+bool model_head_hint(struct model_queue *q)
+{
+	struct simnpu_desc *d = hal_load_relaxed(&q->slot);
+	uint64_t want = hal_load_relaxed(&q->next_seq);
+	uint64_t seq = d ? hal_shm_load_relaxed(&d->seq) : 0;
+
+	return (seq & ~SIMNPU_SEQ_LINK) == want && !hal_load_relaxed(&q->stop);
 }
 
 /* Gives back the token that a worker holds. */

@@ -339,7 +339,7 @@ static bool may_help(struct model_queue *q)
 {
 	uint32_t run = hal_load_relaxed(&q->run);
 
-	return run == RUN_IDLE ? model_head_valid(q) : run == RUN_READY || run == RUN_PARKED;
+	return run == RUN_IDLE ? model_head_hint(q) : run == RUN_READY || run == RUN_PARKED;
 }
 
 /* ---- threads -------------------------------------------------------------------------- */
