@@ -137,7 +137,7 @@ static void task_error(struct model_queue *q, const struct model_error *e,
 static void unmark(struct model_queue *q)
 {
 	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
-	uint64_t old;
+	__u64 old;
 
 	if (q->error_count || q->dropped)
 		return;
