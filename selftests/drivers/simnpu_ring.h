@@ -241,10 +241,11 @@ static inline uint64_t put_launch(struct ring *r, uint64_t kernel, uint32_t bloc
 	if (size <= SIMNPU_ARGS_INLINE) {
 		if (size)
 			memcpy(d.launch.args, args, size);
-	} else {
-		d.slots = (uint8_t)((size + 63) / 64);
-		memcpy(more, args, size);
+		return ring_put(r, &d, NULL, false);
 	}
+	d.slots = (uint8_t)((size + 63) / 64);
+	memset(more, 0, sizeof(more));
+	memcpy(more, args, size);
 	return ring_put(r, &d, more, false);
 }
 
