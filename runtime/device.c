@@ -10,6 +10,13 @@ struct rt_device rt_devices[RT_DEVICES];
 
 /* ---- arguments -------------------------------------------------------------------- */
 
+/* -ENODEV, with a text. */
+int rt_device_bad(int device, const char *op)
+{
+	return hal_fail(-ENODEV, op, "there is no device %d: the process may use %u", device,
+			rt.visible.count);
+}
+
 /* The device that an argument means. Return: 0, -ENODEV, -ENOMEM. */
 int rt_device_arg(int device, const char *op, int *d)
 {
@@ -22,8 +29,7 @@ int rt_device_arg(int device, const char *op, int *d)
 		device = rt_thread_device(t);
 	}
 	if (unlikely(device < 0 || (uint32_t)device >= rt.visible.count))
-		return hal_fail(-ENODEV, op, "there is no device %d: the process may use %u",
-				device, rt.visible.count);
+		return rt_device_bad(device, op);
 	*d = device;
 	return 0;
 }
@@ -141,7 +147,7 @@ static void make_current(struct rt_thread *t, int d)
 {
 	t->device = d;
 	t->context = 0;
-	t->zero = d < 0 ? 0 : t->dev[d].current ? t->dev[d].current : t->dev[d].home;
+	rt_thread_zero(t);
 }
 
 NPU_API int npu_device_set(int device)

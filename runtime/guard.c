@@ -26,20 +26,12 @@ static inline void save(struct npu_guard *g, const struct rt_thread *t, uint32_t
 	g->pad = t->life;
 }
 
-/* What every begin does first; a failure leaves a guard whose end does nothing. */
-static inline struct rt_thread *begin(struct npu_guard *g, const char *op, int *err)
+/* Of a begin that failed the end does nothing. */
+static int __attribute__((cold, noinline)) in_vain(struct npu_guard *g, int err)
 {
-	struct rt_thread *t;
-
 	g->magic = NOTHING;
 	g->what = 0;
-	*err = rt_enter(op);
-	if (unlikely(*err))
-		return NULL;
-	t = rt_thread(op);
-	if (unlikely(!t))
-		*err = -ENOMEM;
-	return t;
+	return err;
 }
 
 NPU_API int npu_guard_device(struct npu_guard *guard, int device)
@@ -49,15 +41,18 @@ NPU_API int npu_guard_device(struct npu_guard *guard, int device)
 
 	if (unlikely(!guard))
 		return hal_fail(-EINVAL, "guard_device", "guard is NULL");
-	t = begin(guard, "guard_device", &err);
+	err = rt_enter("guard_device");
+	if (unlikely(err))
+		return in_vain(guard, err);
+	t = rt_thread("guard_device");
 	if (unlikely(!t))
-		return err;
-	if (unlikely(device == NPU_DEVICE_CURRENT)) {
+		return in_vain(guard, -ENOMEM);
+	if (unlikely((uint32_t)device >= rt.visible.count)) {
+		if (device != NPU_DEVICE_CURRENT)
+			return in_vain(guard, rt_device_bad(device, "guard_device"));
 		save(guard, t, SAVED_DEVICE);
 		return 0;
 	}
-	if (unlikely(device < 0 || (uint32_t)device >= rt.visible.count))
-		return rt_device_arg(device < 0 ? INT_MIN : device, "guard_device", &device);
 	save(guard, t, SAVED_DEVICE);
 	if (t->device != device)
 		t->context = 0;
@@ -66,8 +61,8 @@ NPU_API int npu_guard_device(struct npu_guard *guard, int device)
 	return 0;
 }
 
-static int guard_stream(struct npu_guard *g, struct rt_thread *t, uint64_t h, int d,
-			uint32_t what)
+static inline int guard_stream(struct npu_guard *g, struct rt_thread *t, uint64_t h, int d,
+			       uint32_t what)
 {
 	save(g, t, what);
 	g->stream.h = t->dev[d].current;
@@ -87,14 +82,18 @@ NPU_API int npu_guard_stream(struct npu_guard *guard, npu_stream stream)
 
 	if (unlikely(!guard))
 		return hal_fail(-EINVAL, "guard_stream", "guard is NULL");
-	t = begin(guard, "guard_stream", &err);
+	err = rt_enter("guard_stream");
+	if (unlikely(err))
+		return in_vain(guard, err);
+	t = rt_thread("guard_stream");
 	if (unlikely(!t))
-		return err;
+		return in_vain(guard, -ENOMEM);
 	if (unlikely(hal_handle_type(stream.h) != HAL_HANDLE_STREAM))
-		return hal_handle_error(HAL_HANDLE_STREAM, stream.h, "guard_stream");
+		return in_vain(guard, hal_handle_error(HAL_HANDLE_STREAM, stream.h,
+						       "guard_stream"));
 	d = rt_handle_device(t, stream.h, "guard_stream");
 	if (unlikely(d < 0))
-		return d;
+		return in_vain(guard, d);
 	return guard_stream(guard, t, stream.h, d, SAVED_DEVICE | SAVED_STREAM);
 }
 
@@ -106,16 +105,19 @@ NPU_API int npu_guard_secondary(struct npu_guard *guard)
 
 	if (!guard)
 		return hal_fail(-EINVAL, "guard_secondary", "guard is NULL");
-	t = begin(guard, "guard_secondary", &err);
+	err = rt_enter("guard_secondary");
+	if (err)
+		return in_vain(guard, err);
+	t = rt_thread("guard_secondary");
 	if (!t)
-		return err;
+		return in_vain(guard, -ENOMEM);
 	d = rt_thread_device(t);
 	/* made now, as the end must not open anything */
 	err = npu_stream_current(d, &before);
 	if (!err)
 		err = npu_stream_secondary(d, &secondary);
 	if (err)
-		return err;
+		return in_vain(guard, err);
 	return guard_stream(guard, t, secondary.h, d, SAVED_DEVICE | SAVED_STREAM | SECONDARY);
 }
 
@@ -128,7 +130,7 @@ static bool alive(uint64_t h)
 }
 
 /* The stream that is current again waits for the secondary one. */
-static int join(uint64_t secondary, uint64_t place)
+static int __attribute__((noinline)) join(uint64_t secondary, uint64_t place)
 {
 	struct hal_point p;
 	uint64_t h;
@@ -142,42 +144,65 @@ static int join(uint64_t secondary, uint64_t place)
 	return err ? err : hal_stream_wait_point(h, &p, place);
 }
 
-static inline void put_back(const struct npu_guard *g, struct rt_thread *t)
+/* A guard that nobody has written over. */
+static inline bool in_range(const struct npu_guard *g)
 {
+	return g->device >= NPU_DEVICE_CURRENT && g->device < RT_DEVICES &&
+	       (!(g->what & SAVED_STREAM) || (uint32_t)g->stream_device < RT_DEVICES);
+}
+
+static inline void put_back(struct npu_guard *g, struct rt_thread *t)
+{
+	uint64_t s = g->stream.h;
+
 	if (g->what & SAVED_STREAM)
-		t->dev[g->stream_device].current =
-			g->stream.h && alive(g->stream.h) ? g->stream.h : 0;
+		t->dev[g->stream_device].current = unlikely(s) && !alive(s) ? 0 : s;
 	t->device = g->device;
 	t->context = g->context.h;
 	rt_thread_zero(t);
+	g->magic = 0;
+	g->what = 0;
 }
 
-NPU_API int npu_guard_end(struct npu_guard *guard)
+/* All that is not a plain end. */
+static int __attribute__((cold, noinline)) end_slow(struct npu_guard *g, uint64_t place)
 {
 	uint64_t secondary = 0;
 	struct rt_thread *t;
 
-	if (unlikely(!guard))
+	if (!g)
 		return hal_fail(-EINVAL, "guard_end", "guard is NULL");
-	if (unlikely(guard->magic != MAGIC)) {
-		if (guard->magic != NOTHING)
-			return hal_fail(-EINVAL, "guard_end", "ended already, or never begun");
-		guard->magic = 0;
+	if (g->magic == NOTHING) {
+		g->magic = 0;
 		return 0;
 	}
+	if (g->magic != MAGIC || !in_range(g))
+		return hal_fail(-EINVAL, "guard_end", "ended already, or never begun");
 	t = rt_thread("guard_end");
-	if (unlikely(!t))
+	if (!t)
 		return -ENOMEM;
-	if (unlikely(guard->thread != t->id))
+	if (g->thread != t->id)
 		return hal_fail(-EPERM, "guard_end", "begun by another thread");
-	guard->magic = 0;
-	if (unlikely(guard->pad != t->life)) {
-		guard->what = 0;
+	if (g->pad != t->life) {
+		g->magic = 0;
+		g->what = 0;
 		return 0;
 	}
-	if (unlikely(guard->what & SECONDARY))
-		secondary = t->dev[guard->stream_device].current;
+	if (g->what & SECONDARY)
+		secondary = t->dev[g->stream_device].current;
+	put_back(g, t);
+	return secondary ? join(secondary, place) : 0;
+}
+
+NPU_API int npu_guard_end(struct npu_guard *guard)
+{
+	struct hal_tls *tls = hal_tls_peek();
+	struct rt_thread *t = tls ? tls->runtime : NULL;
+
+	if (unlikely(!guard || !t || guard->magic != MAGIC || guard->thread != t->id ||
+		     guard->pad != t->life || t->epoch != hal_load_acquire(&rt.epoch) ||
+		     (guard->what & SECONDARY) || !in_range(guard)))
+		return end_slow(guard, RT_PLACE);
 	put_back(guard, t);
-	guard->what = 0;
-	return unlikely(secondary) ? join(secondary, RT_PLACE) : 0;
+	return 0;
 }

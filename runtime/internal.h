@@ -287,7 +287,6 @@ int rt_visible_get(struct rt_visible *v, const char *op);
 
 /* thread.c */
 struct rt_thread *rt_thread_slow(const char *op);
-void rt_thread_zero(struct rt_thread *t);
 int rt_stream_zero(struct rt_thread *t, int hint, const char *op, uint64_t *stream);
 int rt_handle_device_slow(struct rt_thread *t, uint64_t h, const char *op);
 void rt_first_set(int device);
@@ -301,6 +300,20 @@ static inline struct rt_thread *rt_thread(const char *op)
 	if (likely(t && t->epoch == hal_load_acquire(&rt.epoch)))
 		return t;
 	return rt_thread_slow(op);
+}
+
+/* Works out rt_thread.zero. */
+static inline void rt_thread_zero(struct rt_thread *t)
+{
+	int d = t->device;
+	uint64_t s = 0;
+
+	if (likely(d >= 0)) {
+		s = t->dev[d].current;
+		if (!s && !t->context)
+			s = t->dev[d].home;
+	}
+	t->zero = s;
 }
 
 /* The device that the thread uses, whether it has set one or not. */
@@ -345,6 +358,7 @@ static inline int rt_handle_device(struct rt_thread *t, uint64_t h, const char *
 
 /* device.c */
 int rt_device_arg(int device, const char *op, int *d);
+int rt_device_bad(int device, const char *op);
 int rt_device_lock(int d, const char *op);
 void rt_device_unlock(int d);
 int rt_device_open_locked(int d, const char *op);

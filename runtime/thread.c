@@ -35,19 +35,6 @@ static bool alive(uint64_t h)
 	return slot && hal_slot_is(slot, h);
 }
 
-/* Works out rt_thread.zero. */
-void rt_thread_zero(struct rt_thread *t)
-{
-	int d = t->device;
-
-	if (d < 0)
-		t->zero = 0;
-	else if (t->dev[d].current)
-		t->zero = t->dev[d].current;
-	else
-		t->zero = t->context ? 0 : t->dev[d].home;
-}
-
 /* Drops what was reset, destroyed or finalized since the thread looked last. */
 static void refresh(struct rt_thread *t)
 {
@@ -79,7 +66,7 @@ static void refresh(struct rt_thread *t)
  *
  * Return: the state, or NULL when there is no memory.
  */
-struct rt_thread *rt_thread_slow(const char *op)
+__attribute__((cold)) struct rt_thread *rt_thread_slow(const char *op)
 {
 	struct hal_tls *tls = hal_tls_peek();
 	struct rt_thread *t = tls ? tls->runtime : NULL;
