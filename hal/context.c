@@ -311,49 +311,53 @@ static void fill_marks_locked(struct hal_context *ctx, struct hal_stream_mark *m
 	}
 }
 
-int hal_context_marks(struct hal_context *ctx, struct hal_stream_mark **marks, uint32_t *n)
+int hal_marks_get(struct hal_context *ctx, struct hal_marks *m)
 {
 	struct hal_list *node;
-	uint32_t room = 0;
+	uint32_t room = ARRAY_SIZE(m->few);
 
-	*marks = NULL;
+	m->mark = m->few;
 	for (;;) {
 		pthread_mutex_lock(&ctx->lock);
-		*n = 0;
+		m->n = 0;
 		hal_list_for_each(node, &ctx->streams)
-			++*n;
-		if (*n <= room)
+			m->n++;
+		if (m->n <= room)
 			break;
-		room = *n;
+		room = m->n;
 		pthread_mutex_unlock(&ctx->lock);
-		free(*marks);
-		*marks = hal_zalloc(room * sizeof(**marks));
-		if (!*marks)
+		if (m->mark != m->few)
+			free(m->mark);
+		m->mark = hal_zalloc(room * sizeof(*m->mark));
+		if (!m->mark)
 			return hal_fail_at(-ENOMEM, "context", ctx->dev, 0,
 					   "no memory for a list of %u streams", room);
 	}
-	fill_marks_locked(ctx, *marks);
+	fill_marks_locked(ctx, m->mark);
 	pthread_mutex_unlock(&ctx->lock);
 	return 0;
 }
 
-void hal_marks_put(struct hal_stream_mark *marks, uint32_t n)
+void hal_marks_put(struct hal_marks *m)
 {
 	uint32_t i;
 
-	for (i = 0; i < n; i++)
-		hal_stream_put(marks[i].s);
-	free(marks);
+	for (i = 0; i < m->n; i++)
+		hal_stream_put(m->mark[i].s);
+	if (m->mark != m->few)
+		free(m->mark);
 }
 
 /* The first failure of all streams becomes the record; its text counts the others. */
-static int report_all(struct hal_stream_mark *marks, uint32_t n)
+static int report_all(const struct hal_marks *m)
 {
 	struct hal_error first = { 0 }, e;
 	uint32_t more = 0, i;
 
-	for (i = 0; i < n; i++) {
-		if (!hal_stream_report(marks[i].s, marks[i].seq, marks[i].since, &more, &e))
+	for (i = 0; i < m->n; i++) {
+		const struct hal_stream_mark *k = &m->mark[i];
+
+		if (!hal_stream_report(k->s, k->seq, k->since, &more, &e))
 			continue;
 		if (first.code)
 			more++;
@@ -375,20 +379,20 @@ static int report_all(struct hal_stream_mark *marks, uint32_t n)
 int hal_context_sync(struct hal_context *ctx, int64_t timeout_ms, uint32_t flags)
 {
 	uint64_t deadline = hal_sys_deadline(timeout_ms);
-	struct hal_stream_mark *marks;
-	uint32_t n, i;
+	struct hal_marks m;
+	uint32_t i;
 	int rc = 0;
 
 	if (timeout_ms)
 		rc = hal_may_block("context_sync");
 	if (!rc)
-		rc = hal_context_marks(ctx, &marks, &n);
+		rc = hal_marks_get(ctx, &m);
 	if (rc)
 		return rc;
-	for (i = 0; i < n && !rc; i++)
-		rc = hal_stream_wait_host(marks[i].s, marks[i].seq, deadline, flags);
+	for (i = 0; i < m.n && !rc; i++)
+		rc = hal_stream_wait_host(m.mark[i].s, m.mark[i].seq, deadline, flags);
 	if (!rc)
-		rc = report_all(marks, n);
-	hal_marks_put(marks, n);
+		rc = report_all(&m);
+	hal_marks_put(&m);
 	return rc;
 }

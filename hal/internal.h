@@ -118,12 +118,24 @@ struct hal_stream_mark {
 	uint64_t since;
 };
 
+/**
+ * struct hal_marks - streams and how far to wait
+ * @n: how many
+ * @mark: the streams
+ * @few: room for as many as most contexts have
+ */
+struct hal_marks {
+	uint32_t n;
+	struct hal_stream_mark *mark;
+	struct hal_stream_mark few[16];
+};
+
 /*
  * Streams of a context with what was submitted to them so far, each with a reference; -ENOMEM.
  * As the submit lock of each is taken, a launch under way has come to its end.
  */
-int hal_context_marks(struct hal_context *ctx, struct hal_stream_mark **marks, uint32_t *n);
-void hal_marks_put(struct hal_stream_mark *marks, uint32_t n);
+int hal_marks_get(struct hal_context *ctx, struct hal_marks *m);
+void hal_marks_put(struct hal_marks *m);
 
 /* Last completed sequence number, with HAL_TIMELINE_ERROR; asks the driver if it must. */
 int hal_stream_word(struct hal_stream *s, uint64_t *word);

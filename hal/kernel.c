@@ -220,16 +220,16 @@ static void drop_kernels(struct hal_module *m)
 /* Waits for what the context's streams were given before the kernels went stale. */
 static int wait_unused(struct hal_context *ctx, uint64_t deadline)
 {
-	struct hal_stream_mark *marks;
-	uint32_t n, i;
+	struct hal_marks m;
+	uint32_t i;
 	int rc;
 
-	rc = hal_context_marks(ctx, &marks, &n);
+	rc = hal_marks_get(ctx, &m);
 	if (rc)
 		return rc;
-	for (i = 0; i < n && !rc; i++)
-		rc = hal_stream_wait_host(marks[i].s, marks[i].seq, deadline, 0);
-	hal_marks_put(marks, n);
+	for (i = 0; i < m.n && !rc; i++)
+		rc = hal_stream_wait_host(m.mark[i].s, m.mark[i].seq, deadline, 0);
+	hal_marks_put(&m);
 	if (rc && hal_load_relaxed(&ctx->dev->state) == HAL_DEVICE_LOST)
 		return 0;
 	return rc;
