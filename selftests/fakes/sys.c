@@ -173,8 +173,10 @@ static ssize_t fake_write(int fd, const void *buf, size_t size)
 
 static long fake_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
+	pthread_mutex_lock(&lock);
 	fake_sys_seen.futex_op = op;
 	fake_sys_seen.futex_timed = timeout;
+	pthread_mutex_unlock(&lock);
 	CALL(FUTEX, -1, futex(word, op, value, timeout));
 }
 
