@@ -252,8 +252,6 @@ int model_arena_seg(struct model_arena *a, uint32_t slots, struct model_seg **se
 {
 	uint64_t size = (uint64_t)slots * sizeof(struct simnpu_desc);
 	struct model_seg *s = seg_reuse(a, slots);
-	struct simnpu_desc *d;
-	uint32_t i;
 	int rc = 0;
 
 	*seg = NULL;
@@ -271,18 +269,25 @@ int model_arena_seg(struct model_arena *a, uint32_t slots, struct model_seg **se
 		s->offset = a->segs;
 		s->slots = slots;
 		a->segs += size;
+		*seg = s;
+		return 0;	/* its pages are new, or were given back: zeros */
 	}
-	d = (struct simnpu_desc *)(void *)(a->base + s->offset);
-	for (i = 0; i < slots; i++)
-		hal_shm_store_relaxed(&d[i].seq, 0);
 	s->next = NULL;
 	*seg = s;
 	return 0;
 }
 
-/* Gives a segment back. Context: any thread. */
+/*
+ * Gives a segment back. Context: any thread. No slot of it is valid from now on:
+ * whoever ends with it has it in the cache, whoever is given it is in a hurry.
+ */
 void model_arena_seg_free(struct model_arena *a, struct model_seg *seg)
 {
+	struct simnpu_desc *d = (struct simnpu_desc *)(void *)(a->base + seg->offset);
+	uint32_t i;
+
+	for (i = 0; i < seg->slots; i++)
+		hal_shm_store_relaxed(&d[i].seq, 0);
 	hal_spin_lock(&a->lock);
 	seg->next = a->free_segs[seg_class(seg->slots)];
 	a->free_segs[seg_class(seg->slots)] = seg;

@@ -4,14 +4,14 @@
  */
 #include <stdlib.h>
 
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 /**
  * model_callback_post() - a callback's turn has come
  * @q: its queue, claimed
  * @d: a copy of the descriptor
  *
- * Return: 0: done, the queue goes on; -1: the queue stays until CALLBACK_DONE,
+ * Return: 0: done, the queue goes on; MODEL_TASK_GONE: it stays until CALLBACK_DONE,
  * and is not the caller's any more; ENOMEM.
  */
 int model_callback_post(struct model_queue *q, const struct simnpu_desc *d)
@@ -38,7 +38,7 @@ int model_callback_post(struct model_queue *q, const struct simnpu_desc *d)
 	hal_spin_unlock(&ctx->cb_lock);
 	/* with the queue in the list, the context may be gone; its address alone is used */
 	hal_sys_futex_wake(&ctx->cb_word, 1);
-	return blocks ? -1 : 0;
+	return blocks ? MODEL_TASK_GONE : 0;
 }
 
 /* Takes the oldest; -EAGAIN: none, and *word is what to sleep on. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 #include "drivers/simnpu/simnpu_test.h"
 
 #define SLACK_NS	1000u
@@ -231,8 +231,7 @@ static void retire(struct model_device *dev, uint64_t now)
 /* Notes how many cores are busy. */
 static void sample(struct model_device *dev, uint64_t now, bool busy)
 {
-	uint32_t used = dev->cores -
-		(uint32_t)__builtin_popcountll(hal_load_relaxed(&dev->tokens[CLASS_CORE].bits));
+	uint32_t used = dev->cores - model_tokens_free(dev, CLASS_CORE);
 	uint64_t since;
 
 	hal_spin_lock(&dev->busy_lock);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "drivers/simnpu/kernels/kernels.h"
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 #include "drivers/simnpu/model/simnpu_model.h"
 #include "drivers/simnpu/options.h"
 
@@ -99,7 +99,7 @@ static void device_options(struct model_device *dev)
 	const struct hal_option *o = simnpu_options;
 	uint32_t cores = (uint32_t)hal_option_int(o, "simnpu_cores");
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
-	uint32_t class;
+	uint32_t class, i;
 
 	dev->part = model_part_get();
 	dev->strict = hal_option_bool(o, "simnpu_strict");
@@ -113,9 +113,9 @@ static void device_options(struct model_device *dev)
 	dev->dma = cores < MODEL_DMA_MAX ? cores : MODEL_DMA_MAX;
 	dev->thread_max = cores + 3 * dev->dma + 1;
 	dev->asym = !hal_sys_membarrier();
-	atomic_store(&dev->tokens[CLASS_CORE].bits, cores == 64 ? ~0ull : (1ull << cores) - 1);
-	for (class = CLASS_H2D; class < CLASS_COUNT; class++)
-		atomic_store(&dev->tokens[class].bits, (1ull << dev->dma) - 1);
+	for (class = 0; class < CLASS_COUNT; class++)
+		for (i = 0; i < MODEL_CORES_MAX; i++)
+			hal_store_relaxed(&dev->tokens[class][i].taken, 0);
 }
 
 static int device_up(struct model_device *dev)

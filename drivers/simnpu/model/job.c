@@ -4,7 +4,7 @@
  */
 #include <sched.h>
 
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 #define SPINS		256u
 #define REST_NS		50000u
@@ -32,8 +32,7 @@ static bool take(struct model_job *job, bool front, uint32_t *i)
 /* Gets as many threads as could help to look for jobs. */
 static void call_helpers(struct model_device *dev, enum model_class class, uint32_t blocks)
 {
-	uint64_t bits = hal_load_relaxed(&dev->tokens[class].bits);
-	uint32_t want = (uint32_t)__builtin_popcountll(bits);
+	uint32_t want = model_tokens_free(dev, class);
 	uint32_t idle = atomic_load(&dev->idle);
 
 	if (want > blocks - 1)

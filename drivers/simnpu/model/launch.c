@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 #define WORTH_NS 30000u		/* what a launch must take for others to be woken for it */
 #define UNKNOWN_NS WORTH_NS
@@ -20,27 +20,6 @@ struct launch {
 	_Atomic uint32_t failed;
 	_Atomic uint64_t addr;
 };
-
-static struct model_kernel *kernel_find(struct model_device *dev, uint64_t id)
-{
-	uint32_t i = (uint32_t)id;
-	struct model_kernel *chunk;
-
-	if (unlikely(i >= 256u * 256u))
-		return NULL;
-	chunk = hal_load_acquire(&dev->kernels[i / 256]);
-	if (unlikely(!chunk || !id || hal_load_acquire(&chunk[i % 256].id) != id))
-		return NULL;
-	return &chunk[i % 256];
-}
-
-/* Whether a number is of a kernel that is linked into the program. */
-bool model_launch_builtin(struct model_device *dev, uint64_t kernel)
-{
-	struct model_kernel *k = kernel_find(dev, kernel);
-
-	return k && k->builtin;
-}
 
 /* What npu_simnpu_access() calls when a block does not remember a range. */
 static void *resolve(struct npu_simnpu_block *blk, uint64_t addr, uint64_t size, uint32_t mode)
@@ -177,17 +156,19 @@ static __attribute__((noinline)) int run_large(struct model_worker *w, struct mo
  * @slot: the descriptor in the ring
  * @addr: out: the address that was refused
  *
- * Return: 0 or a positive errno.
+ * Return: 0, a positive errno, or MODEL_TASK_NOT_HERE.
  */
 int model_launch(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
 		 const struct simnpu_desc *slot, uint64_t *addr)
 {
-	struct model_kernel *k = kernel_find(w->dev, d->launch.kernel);
+	struct model_kernel *k = model_kernel_find(w->dev, d->launch.kernel);
 	uint32_t size = d->launch.args_size;
 	_Alignas(16) uint64_t args[4];
 
 	if (unlikely(!k))
 		return ENOENT;
+	if (unlikely(!w->modules && !k->builtin))
+		return MODEL_TASK_NOT_HERE;
 	if (unlikely(!d->launch.blocks))
 		return EINVAL;
 	/* who unloads makes the number invalid, passes a barrier everywhere, and looks here */

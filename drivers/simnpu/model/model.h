@@ -561,6 +561,11 @@ struct model_job {
 
 /* ---- devices -------------------------------------------------------------------- */
 
+/* The right to run a task on a core, or a copy on a channel. */
+struct model_token {
+	_Alignas(64) _Atomic uint32_t taken;
+};
+
 /* What a core keeps between blocks: the holder of its token has it alone. */
 struct model_core {
 	_Alignas(64) struct npu_simnpu_block blk;
@@ -574,7 +579,7 @@ struct model_core {
  * @sched: Protects: ready lists, changes of a queue's state to and from RUN_READY, @jobs
  * @ready: queues that could run, by class and priority
  * @ready_map: a bit per class and priority that has some
- * @tokens: a bit per free token, by class
+ * @tokens: the right to run a task, by class
  * @look_lock: Protects: @active, retiring, destruction of what is in it
  * @active: queues that are looked at
  * @kicked: queues on the way there
@@ -605,9 +610,7 @@ struct model_device {
 	struct hal_list jobs;
 	_Alignas(64) _Atomic uint64_t ready_map;
 	_Atomic uint32_t job_count;
-	_Alignas(64) struct {
-		_Alignas(64) _Atomic uint64_t bits;
-	} tokens[CLASS_COUNT];
+	struct model_token tokens[CLASS_COUNT][MODEL_CORES_MAX];
 	_Alignas(64) _Atomic(struct model_queue *) kicked;
 	_Atomic uint32_t bell;
 	_Atomic uint32_t awake;
@@ -683,6 +686,10 @@ struct model_worker {
 	uint32_t path_len;
 };
 
+/* Results of a task besides 0 and positive errnos. */
+#define MODEL_TASK_GONE		(-1)	/* the queue is parked, or with a callback */
+#define MODEL_TASK_NOT_HERE	(-2)	/* another thread must run it */
+
 /* Why a queue was left. */
 enum model_left {
 	LEFT_EMPTY,	/* nothing to run */
@@ -725,7 +732,6 @@ void model_mem_free(struct model_mem *mem);
 int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg);
 int model_xfer(struct model_device *dev, uint32_t token, const struct simnpu_copy *c,
 	       uint64_t *addr);
-enum model_class model_xfer_class(uint32_t kind);
 
 /* queue.c */
 int model_queue_create(struct model_file *f, struct simnpu_queue *arg);
@@ -754,8 +760,6 @@ bool model_park(struct model_queue *q, struct model_queue *other, uint64_t uid, 
 bool model_unpark(struct model_queue *q);
 
 /* sched.c */
-bool model_token_get(struct model_device *dev, enum model_class class, uint32_t *token);
-void model_token_put(struct model_device *dev, enum model_class class, uint32_t token);
 void model_ready(struct model_queue *q, enum model_class class);
 struct model_queue *model_ready_pop(struct model_worker *w);
 bool model_ready_steal(struct model_queue *q);
@@ -774,11 +778,8 @@ uint32_t model_utilization(struct model_device *dev);
 /* run.c */
 enum model_left model_run(struct model_worker *w, struct model_queue *q);
 void model_complete(struct model_worker *w, struct model_queue *q, uint32_t slots);
-void model_worker_drop(struct model_worker *w);
-enum model_class model_op_class(const struct simnpu_desc *d);
 bool model_head_valid(struct model_queue *q);
 bool model_head_hint(struct model_queue *q);
-void model_release(struct model_queue *q);
 
 /* job.c */
 void model_job_run(struct model_job *job, struct model_device *dev, uint32_t token,
@@ -788,7 +789,6 @@ bool model_job_help(struct model_device *dev);
 /* launch.c */
 int model_launch(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
 		 const struct simnpu_desc *ring, uint64_t *addr);
-bool model_launch_builtin(struct model_device *dev, uint64_t kernel);
 void model_core_init(struct model_device *dev);
 
 /* module.c */

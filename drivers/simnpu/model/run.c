@@ -4,30 +4,10 @@
  */
 #include <string.h>
 
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 #define LOOK_EVERY	16u	/* tasks, a power of two */
 #define SLICE		64u	/* tasks, until others of the same priority have their turn */
-
-/* Result of a task besides 0 and positive errnos: the queue is parked, or with a callback. */
-#define TASK_GONE	(-1)
-
-/* What the task at a descriptor needs a token of. */
-enum model_class model_op_class(const struct simnpu_desc *d)
-{
-	switch (d->op) {
-	case SIMNPU_OP_LAUNCH:
-		return CLASS_CORE;
-	case SIMNPU_OP_COPY:
-		return model_xfer_class(d->copy.kind);
-	case SIMNPU_OP_COPY_2D:
-		return model_xfer_class(d->copy_2d.kind);
-	case SIMNPU_OP_FILL:
-		return CLASS_D2D;
-	default:
-		return CLASS_CONTROL;
-	}
-}
 
 /* Whether something waits at the head of a queue that the caller has claimed. */
 bool model_head_valid(struct model_queue *q)
@@ -55,32 +35,6 @@ bool model_head_hint(struct model_queue *q)
 	uint64_t seq = d ? hal_shm_load_relaxed(&d->seq) : 0;
 
 	return (seq & ~SIMNPU_SEQ_LINK) == want && !hal_load_relaxed(&q->stop);
-}
-
-/* Gives back the token that a worker holds. */
-void model_worker_drop(struct model_worker *w)
-{
-	if (w->class != CLASS_CONTROL)
-		model_token_put(w->dev, w->class, w->token);
-	w->class = CLASS_CONTROL;
-}
-
-/**
- * model_release() - give a claimed queue back
- * @q: the queue; not to be touched afterwards
- */
-void model_release(struct model_queue *q)
-{
-	uint64_t done = hal_load_relaxed(&q->next_seq) - 1;
-	uint64_t uid = hal_load_relaxed(&q->uid);
-
-	/*
-	 * Orders the timeline before the look for waiters: one that does not see
-	 * the timeline, has noted its number where it is seen here.
-	 */
-	atomic_exchange(&q->run, RUN_IDLE);
-	if (unlikely(done >= atomic_load(&q->wake_seq)))
-		model_wake(q, uid, done, NULL);
 }
 
 /**
@@ -194,7 +148,7 @@ static int run_wait(struct model_worker *w, struct model_queue *q, const struct 
 		return -rc;
 	if (model_park(q, other, uid, d->wait.seq)) {
 		w->blocked_on = other;
-		return TASK_GONE;
+		return MODEL_TASK_GONE;
 	}
 	if (model_queue_failed(other, uid, d->wait.seq, &origin))
 		model_queue_fail(q, seq, origin.code, &origin);
@@ -237,7 +191,7 @@ static int run_xfer(struct model_worker *w, struct model_queue *q, const struct 
 	return -model_xfer(q->dev, w->token, &c, addr);
 }
 
-/* Runs a task: 0, a positive errno, or TASK_GONE. */
+/* Runs a task: 0, a positive errno, or MODEL_TASK_*. */
 static int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
 		    const struct simnpu_desc *slot, uint64_t *addr)
 {
@@ -263,7 +217,7 @@ static int run_task(struct model_worker *w, struct model_queue *q, const struct 
 	}
 }
 
-/* Whether a waiting thread may run a task. */
+/* Whether a waiting thread may run a task; kernels from files are told apart when they are found. */
 static bool may_borrow(struct model_worker *w, const struct simnpu_desc *d)
 {
 	if (w->short_only) {
@@ -283,8 +237,7 @@ static bool may_borrow(struct model_worker *w, const struct simnpu_desc *d)
 		}
 		return true;
 	}
-	return w->modules || d->op != SIMNPU_OP_LAUNCH ||
-	       model_launch_builtin(w->dev, d->launch.kernel);
+	return true;
 }
 
 /* Gets the worker the token that a task needs; on false the queue is in a ready list. */
@@ -341,8 +294,13 @@ static int run_head(struct model_worker *w, struct model_queue *q, const struct 
 		if (!need_token(w, q, model_op_class(&d)))
 			return LEFT_READY;
 		rc = run_task(w, q, &d, slot, &addr);
-		if (unlikely(rc == TASK_GONE))
+		if (unlikely(rc == MODEL_TASK_GONE))
 			return LEFT_GONE;
+		if (unlikely(rc == MODEL_TASK_NOT_HERE)) {
+			model_worker_drop(w);
+			model_ready(q, CLASS_CORE);
+			return LEFT_READY;
+		}
 		if (unlikely(rc))
 			fail(q, &d, (uint32_t)rc, addr);
 	}

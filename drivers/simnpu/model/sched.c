@@ -5,38 +5,9 @@
  * A queue whose head could run is in the ready list of what its head needs a
  * token of, by priority. Who gives a token back, takes the first ready queue.
  */
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 #define MAP_BIT(class, prio) (1ull << ((class) * MODEL_PRIORITIES + (prio)))
-
-/**
- * model_token_get() - take a token
- * @dev: the device
- * @class: of what
- * @token: out: which
- *
- * Return: false: none is free.
- */
-bool model_token_get(struct model_device *dev, enum model_class class, uint32_t *token)
-{
-	uint64_t bits = hal_load_relaxed(&dev->tokens[class].bits);
-
-	do {
-		if (!bits)
-			return false;
-		/* acquire: what the holder before left in the core is seen */
-	} while (!atomic_compare_exchange_weak_explicit(&dev->tokens[class].bits, &bits,
-							bits & (bits - 1), memory_order_acquire,
-							memory_order_relaxed));
-	*token = (uint32_t)__builtin_ctzll(bits);
-	return true;
-}
-
-/* Gives a token back. */
-void model_token_put(struct model_device *dev, enum model_class class, uint32_t token)
-{
-	atomic_fetch_or_explicit(&dev->tokens[class].bits, 1ull << token, memory_order_release);
-}
 
 /**
  * model_ready() - put a queue into a ready list
@@ -144,7 +115,7 @@ uint32_t model_ready_takeable(struct model_device *dev)
 
 	for (class = CLASS_CORE; class < CLASS_COUNT; class++)
 		if (map >> class * MODEL_PRIORITIES & 0xff)
-			n += hal_load_relaxed(&dev->tokens[class].bits) != 0;
+			n += model_tokens_free(dev, class) != 0;
 	return n;
 }
 

@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 #define SPIN_NS		50000u
 #define SPINS		64u	/* pauses between looks at the clock */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "drivers/simnpu/model/copy.h"
-#include "drivers/simnpu/model/model.h"
+#include "drivers/simnpu/model/hot.h"
 
 #define SHARE_MIN (4u << 20)	/* bytes for which it is worth waking another thread */
 
@@ -19,19 +19,6 @@ struct xfer {
 	uint64_t chunk;		/* bytes, or rows, of a piece */
 	uint64_t share;		/* bytes that a thread moves in all */
 };
-
-/* What a copy of a kind needs a token of. */
-enum model_class model_xfer_class(uint32_t kind)
-{
-	switch (kind) {
-	case SIMNPU_COPY_TO_DEVICE:
-		return CLASS_H2D;
-	case SIMNPU_COPY_TO_HOST:
-		return CLASS_D2H;
-	default:
-		return CLASS_D2D;
-	}
-}
 
 static void move_flat(const struct xfer *x, uint64_t from, uint64_t n)
 {
@@ -71,8 +58,7 @@ static void xfer_piece(struct model_job *job, struct model_device *dev, uint32_t
 
 static void run_shared(struct model_device *dev, uint32_t token, struct xfer *x)
 {
-	uint64_t bits = hal_load_relaxed(&dev->tokens[x->job.class].bits);
-	unsigned int threads = 1 + (unsigned int)__builtin_popcountll(bits);
+	unsigned int threads = 1 + model_tokens_free(dev, x->job.class);
 	uint64_t total = x->width * x->height, all = x->height > 1 ? x->height : x->width;
 	uint64_t bytes;
 
