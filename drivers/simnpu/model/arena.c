@@ -16,7 +16,7 @@
 
 #define CELLS		(MODEL_CELLS_SIZE / MODEL_CELL)
 #define STAMPS_PER_CELL	(MODEL_CELL / sizeof(uint64_t))
-#define STEP		(1ull << 20)
+#define STEP		MODEL_HUGE
 
 static const uint64_t sizes[] = { 8ull << 30, 1ull << 30, 256ull << 20, 64ull << 20 };
 
@@ -32,15 +32,18 @@ static int arena_map(struct model_arena *a)
 
 	/* smaller where addresses are scarce */
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		rc = hal_sys_mmap(hal_sys_get(), sizes[i], PROT_NONE,
+		rc = hal_sys_mmap(hal_sys_get(), sizes[i] + MODEL_HUGE, PROT_NONE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &p);
-		if (!rc) {
-			a->base = p;
-			a->size = sizes[i];
-			return 0;
-		}
+		if (!rc)
+			break;
 	}
-	return rc;
+	if (rc)
+		return rc;
+	a->base = (char *)hal_align_up((uintptr_t)p, MODEL_HUGE);
+	a->size = sizes[i];
+	/* a ring that grows then meets a fault every 32768 tasks; without, it works as well */
+	hal_sys_madvise(a->base + MODEL_CELLS_SIZE, a->size - MODEL_CELLS_SIZE, MADV_HUGEPAGE);
+	return 0;
 }
 
 static void arena_free(struct model_arena *a)
