@@ -61,7 +61,9 @@ enum fake_kernel {
 	FAKE_KERNEL_BIAS,
 };
 
-enum fake_kind { FAKE_LAUNCH, FAKE_COPY_TASK, FAKE_FILL_TASK, FAKE_WAIT, FAKE_RECORD, FAKE_CALLBACK };
+enum fake_kind {
+	FAKE_LAUNCH, FAKE_COPY_TASK, FAKE_FILL_TASK, FAKE_WAIT, FAKE_RECORD, FAKE_CALLBACK,
+};
 
 /* A task. What it waits for, and the stamp it writes, live as long as it does. */
 struct fake_task {
