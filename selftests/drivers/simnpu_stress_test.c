@@ -229,7 +229,8 @@ TEST_F(stress, devices_take_turns)
 	npu_stream s[2] = { self->stream[0] };
 	void *mem[2] = { self->word };
 	npu_event e[2];
-	int i, k, n = 0;
+	unsigned int i, k;
+	int n = 0;
 
 	ASSERT_EQ(0, npu_device_count(&n));
 	if (n < 2)

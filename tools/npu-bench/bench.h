@@ -8,6 +8,7 @@
 #ifndef TOOLS_NPU_BENCH_BENCH_H
 #define TOOLS_NPU_BENCH_BENCH_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,8 +121,13 @@ unsigned int bench_threads(void);
 void *bench_memory(size_t size);
 void bench_memory_free(void *p, size_t size);
 
+/* For loops that spin; lets others run now and then, should they share the core. */
 static inline void bench_relax(void)
 {
+	static _Thread_local unsigned int times;
+
+	if (!(++times & 4095))
+		sched_yield();
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)

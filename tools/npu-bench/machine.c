@@ -191,9 +191,8 @@ static double clock_ghz(void)
 	return 3200000.0 / (double)best;
 }
 
-static double copy_rate(void)
+static double copy_rate(size_t size)
 {
-	size_t size = (size_t)64 << 20;
 	char *a = bench_memory(size), *c = bench_memory(size);
 	double rate[5] = { 0 };
 	uint64_t t;
@@ -274,6 +273,7 @@ static double fma_rate(void)
 
 #define PINGS 5000
 static struct {
+	unsigned int balls;
 	_Alignas(64) _Atomic unsigned int ping;
 	_Alignas(64) _Atomic unsigned int pong;
 } table;
@@ -282,7 +282,7 @@ static void *player(void *arg)
 {
 	unsigned int i;
 
-	for (i = 1; i <= PINGS; i++) {
+	for (i = 1; i <= table.balls; i++) {
 		while (atomic_load(&table.ping) != i)
 			bench_relax();
 		atomic_store(&table.pong, i);
@@ -290,7 +290,7 @@ static void *player(void *arg)
 	return arg;
 }
 
-static double ping_pong(void)
+static double ping_pong(unsigned int balls)
 {
 	static double ns[PINGS];
 	pthread_t peer;
@@ -299,11 +299,12 @@ static double ping_pong(void)
 
 	if (bench_cores() < 2)
 		return 0;
+	table.balls = balls;
 	atomic_store(&table.ping, 0);
 	atomic_store(&table.pong, 0);
 	if (pthread_create(&peer, NULL, player, NULL))
 		return 0;
-	for (i = 1; i <= PINGS; i++) {
+	for (i = 1; i <= balls; i++) {
 		t = bench_now();
 		atomic_store(&table.ping, i);
 		while (atomic_load(&table.pong) != i)
@@ -311,7 +312,7 @@ static double ping_pong(void)
 		ns[i - 1] = (double)(bench_now() - t);
 	}
 	pthread_join(peer, NULL);
-	return bench_quantile(ns, PINGS, 0.5);
+	return bench_quantile(ns, balls, 0.5);
 }
 
 /**
@@ -322,10 +323,14 @@ static double ping_pong(void)
  */
 void bench_calibrate(struct bench *b)
 {
+	double ping, copy;
+
 	bench_quiet(b);
 	b->ghz = clock_ghz();
+	ping = ping_pong(b->quick ? 100 : PINGS);
+	copy = copy_rate((size_t)(b->quick ? 1 : 64) << 20);
 	fprintf(b->json ? stderr : stdout,
 		"# calibration: ping-pong %.0f ns, copy %.1f GB/s, FMA %.0f GFLOP/s, clock %.2f "
-		"GHz, %u cores\n", ping_pong(), copy_rate(), fma_rate(), b->ghz, bench_cores());
+		"GHz, %u cores\n", ping, copy, fma_rate(), b->ghz, bench_cores());
 	fflush(stdout);
 }

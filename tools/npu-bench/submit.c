@@ -7,6 +7,7 @@
  * device: a futex wake.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 
 #include "tools/npu-bench/bench.h"
@@ -124,10 +125,11 @@ static int bursts(struct bench *b)
 
 static void gate_wait(void *arg)
 {
-	_Atomic bool *open = arg;
+	sem_t *open = arg;
 
-	while (!atomic_load_explicit(open, memory_order_acquire))
-		bench_sleep_us(50);
+	/* asleep, so that it takes nothing from what is measured */
+	while (sem_wait(open))
+		;
 }
 
 /**
@@ -148,10 +150,11 @@ static int blocked_ours(void *arg, double *value)
 {
 	struct blocked *s = arg;
 	unsigned int i, n = s->many;
-	_Atomic bool open = false;
+	sem_t open;
 	uint64_t t[4];
 	int err;
 
+	sem_init(&open, 0, 0);
 	err = npu_stream_callback(s->d.stream[0], gate_wait, &open, 0);
 	if (err)
 		return err;
@@ -165,7 +168,7 @@ static int blocked_ours(void *arg, double *value)
 	for (; i < n; i++)
 		err |= bench_dev_launch(&s->d, 0, false);
 	t[3] = bench_now();
-	atomic_store_explicit(&open, true, memory_order_release);
+	sem_post(&open);
 	if (bench_dev_sync(&s->d) || err)
 		return err ? err : -EIO;
 	s->first = (double)(t[1] - t[0]) / 1000;
