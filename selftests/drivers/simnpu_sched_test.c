@@ -229,7 +229,7 @@ TEST_F(sched, garbage)
 			}
 			d->op %= 12;
 			d->slots &= 1;
-			/* a callback would wait for an answer, and host addresses are the caller's */
+			/* a callback would wait, and host addresses are the caller's */
 			if (d->op == SIMNPU_OP_CALLBACK || d->op == SIMNPU_OP_COPY ||
 			    d->op == SIMNPU_OP_COPY_2D)
 				d->op = SIMNPU_OP_LAUNCH;
@@ -973,7 +973,8 @@ static void *storm_main(void *arg)
 			if (rand_r(&s->seed) % 4 == 0)
 				s->failed |= ring_wait(&b, b.seq - 1);
 			if (rand_r(&s->seed) % 7 == 0)
-				s->failed |= ring_wait_until(&a, a.seq - 1, hal_sys_now() + 20 * SEC, 0);
+				s->failed |= ring_wait_until(&a, a.seq - 1,
+							     hal_sys_now() + 20 * SEC, 0);
 		}
 		s->failed |= ring_wait(&b, b.seq - 1);
 		s->failed |= ring_close(&a);

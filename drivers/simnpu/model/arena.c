@@ -59,7 +59,7 @@ static struct model_arena *arena_new(void)
 
 	if (!a)
 		return NULL;
-	/* for all that there can ever be, so that giving back can't fail; untouched pages cost nothing */
+	/* for all that there can ever be, so giving back can't fail; untouched pages are free */
 	a->free_cells = hal_zalloc(CELLS * sizeof(*a->free_cells));
 	a->free_stamps = hal_zalloc(CELLS * STAMPS_PER_CELL * sizeof(*a->free_stamps));
 	a->segs = a->segs_ready = MODEL_CELLS_SIZE;

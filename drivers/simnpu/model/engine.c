@@ -220,7 +220,7 @@ static void retire(struct model_device *dev, uint64_t now)
 		return;
 	for (q = gone; q; q = q->retired)
 		atomic_store(&q->active, 0);
-	/* where this is not to be had, submitters pass a barrier themselves: SIMNPU_CONTEXT_FENCE */
+	/* else submitters pass a barrier themselves: SIMNPU_CONTEXT_FENCE */
 	if (dev->asym)
 		hal_sys_membarrier();
 	for (q = gone; q; q = q->retired)
@@ -293,7 +293,8 @@ void model_active_remove(struct model_queue *q)
 	pthread_mutex_lock(&dev->look_lock);
 	/* one that is on its way is dropped here, since it is dead */
 	take_kicked(dev);
-	if (hal_load_relaxed(&q->active) && q->active_index < hal_load_relaxed(&dev->active_count) &&
+	if (hal_load_relaxed(&q->active) &&
+	    q->active_index < hal_load_relaxed(&dev->active_count) &&
 	    dev->active[q->active_index] == q) {
 		active_del(q);
 		hal_store_release(&q->active, 0);

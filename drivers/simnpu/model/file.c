@@ -23,7 +23,7 @@ _Atomic bool model_forked;
 
 static _Atomic(_Atomic(struct model_file *) *) fds[FD_CHUNKS];
 
-/* Protects: devices (not what they hold), free_files, growth of fds; held while one opens or closes. */
+/* Protects: devices (not what they hold), free_files, growth of fds. Held over open and close. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct model_device *) devices[SIMNPU_MAX_DEVICES];
 static struct model_file *free_files;

@@ -102,7 +102,8 @@ static int mem_check(const struct simnpu_mem *arg)
 
 	if (!arg->size || arg->flags & ~SIMNPU_MEM_FLAGS || (arg->flags & huge) == huge)
 		return -EINVAL;
-	if (arg->align & (arg->align - 1) || (arg->flags & SIMNPU_MEM_HOST && arg->align > MODEL_PAGE))
+	if (arg->align & (arg->align - 1) ||
+	    (arg->flags & SIMNPU_MEM_HOST && arg->align > MODEL_PAGE))
 		return -EINVAL;
 	if (arg->flags & SIMNPU_MEM_MANAGED)
 		return -EOPNOTSUPP;
@@ -170,7 +171,8 @@ int model_mem_register(struct model_file *f, struct simnpu_register *arg)
 	if (!arg->size || (arg->addr | arg->size) % MODEL_PAGE || arg->addr + arg->size < arg->addr)
 		return -EINVAL;
 	/* both ends, as a kernel finds out when it pins the pages */
-	if (model_copy_in(&byte, arg->addr, 1) || model_copy_in(&byte, arg->addr + arg->size - 1, 1))
+	if (model_copy_in(&byte, arg->addr, 1) ||
+	    model_copy_in(&byte, arg->addr + arg->size - 1, 1))
 		return -EFAULT;
 	mem = mem_new(f, arg->context, &rc);
 	if (!mem)

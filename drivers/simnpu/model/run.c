@@ -217,7 +217,7 @@ static int run_task(struct model_worker *w, struct model_queue *q, const struct 
 	}
 }
 
-/* Whether a waiting thread may run a task; kernels from files are told apart when they are found. */
+/* Whether a waiting thread may run a task; kernels from files are told apart later. */
 static bool may_borrow(struct model_worker *w, const struct simnpu_desc *d)
 {
 	if (w->short_only) {
@@ -254,7 +254,7 @@ static bool need_token(struct model_worker *w, struct model_queue *q, enum model
 	return true;
 }
 
-/* Between tasks of an engine thread: true, and the queue is in a ready list, if others come first. */
+/* Between tasks of an engine thread: true if others come first; the queue is ready then. */
 static bool between(struct model_worker *w, struct model_queue *q, uint32_t n)
 {
 	uint64_t now;

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* The simulated device, inside: arenas and device memory. Included by model.h. */
+#ifndef DRIVERS_SIMNPU_MODEL_MEMORY_H
+#define DRIVERS_SIMNPU_MODEL_MEMORY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hal/base.h"
+#include "hal/range.h"
+
+struct model_context;
+
+/* ---- arenas --------------------------------------------------------------- */
+
+#define MODEL_CELL		64u
+#define MODEL_CELLS_SIZE	(16ull << 20)	/* headers and stamps; then come the segments */
+#define MODEL_SEG_MIN		16u
+#define MODEL_SEG_CLASSES	9u	/* 16 .. 4096 slots */
+
+/**
+ * struct model_seg - a ring segment
+ * @next: in the queue's list, or in the arena's free list
+ * @offset: in the arena
+ * @slots: slots
+ */
+struct model_seg {
+	struct model_seg *next;
+	uint64_t offset;
+	uint32_t slots;
+};
+
+/**
+ * struct model_arena - shared memory of a context
+ * @lock: Protects: the free lists
+ * @base: its first byte
+ * @size: bytes reserved
+ * @cells: cells handed out so far
+ * @cells_ready: bytes of cells that can be written
+ * @segs: first byte behind the segments handed out so far
+ * @segs_ready: end of what can be written
+ * @free_cells: cells to use again, indices
+ * @free_cell_count: how many
+ * @free_stamps: stamps to use again, in units of eight bytes
+ * @free_stamp_count: how many
+ * @free_segs: segments to use again, by size
+ * @next: in the pool of arenas that wait for a context
+ */
+struct model_arena {
+	struct hal_spin lock;
+	char *base;
+	uint64_t size;
+	uint32_t cells;
+	uint64_t cells_ready;
+	uint64_t segs;
+	uint64_t segs_ready;
+	uint32_t *free_cells;
+	uint32_t free_cell_count;
+	uint32_t *free_stamps;
+	uint32_t free_stamp_count;
+	struct model_seg *free_segs[MODEL_SEG_CLASSES];
+	struct model_arena *next;
+};
+
+int model_arena_get(struct model_arena **arena);
+void model_arena_put(struct model_arena *a);
+int model_arena_cell(struct model_arena *a, uint64_t *offset);
+void model_arena_cell_free(struct model_arena *a, uint64_t offset);
+int model_arena_stamp(struct model_arena *a, uint64_t *offset);
+void model_arena_stamp_free(struct model_arena *a, uint64_t offset);
+int model_arena_seg(struct model_arena *a, uint32_t slots, struct model_seg **seg);
+void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
+
+/* ---- device memory ---------------------------------------------------------- */
+
+#define MODEL_BINS 48u
+
+/**
+ * struct model_extent - a piece of the device's addresses, free or allocated
+ * @range: addresses; in the map while allocated
+ * @prev: the extent below
+ * @next: the extent above
+ * @bin: in the list of free extents of its size
+ * @used: allocated
+ * @huge: its pages were asked to be huge
+ */
+struct model_extent {
+	struct hal_range range;
+	struct model_extent *prev, *next;
+	struct hal_list bin;
+	bool used;
+	bool huge;
+};
+
+/**
+ * struct model_memory - memory of a device
+ * @lock: Protects: extents, free lists, @present
+ * @map_lock: Protects: @used, as engines see it
+ * @used: what is allocated
+ * @epoch: changes when something is freed
+ * @start: lowest device address
+ * @size: bytes of addresses
+ * @delta: from a device address to where its byte lies
+ * @data: where the byte at @start lies
+ * @data_map: the mapping that @data lies in
+ * @va_map: the mapping that @start lies in, or NULL: the same
+ * @protect: pages have to be made writable first
+ * @total: bytes that may be allocated
+ * @charged: bytes that are
+ * @first: the lowest extent
+ * @bins: free extents, by the logarithm of their size
+ * @present: a bit per page that is there
+ */
+struct model_memory {
+	pthread_mutex_t lock;
+	struct hal_spin map_lock;
+	struct hal_range_map used;
+	uint64_t epoch;
+	uint64_t start;
+	uint64_t size;
+	uint64_t delta;
+	char *data;
+	void *data_map;
+	void *va_map;
+	bool protect;
+	uint64_t total;
+	_Atomic uint64_t charged;
+	struct model_extent *first;
+	struct hal_list bins[MODEL_BINS];
+	uint64_t *present;
+};
+
+int model_memory_init(struct model_memory *m, uint64_t total, bool strict);
+void model_memory_fini(struct model_memory *m);
+int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
+		       struct model_extent **ext);
+void model_memory_free(struct model_memory *m, struct model_extent *ext);
+bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
+		       struct hal_range *range);
+int model_budget_charge(uint64_t size);
+void model_budget_uncharge(uint64_t size);
+void model_populate(char *p, uint64_t size, int *rc);
+
+/* An allocation, host memory or registration behind a handle. */
+struct model_mem {
+	struct hal_list node;
+	struct model_context *ctx;
+	uint32_t handle;
+	struct model_extent *ext;
+	char *host;
+	uint64_t size;
+	bool locked;
+	bool registered;
+};
+
+#endif /* DRIVERS_SIMNPU_MODEL_MEMORY_H */

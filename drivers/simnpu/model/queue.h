@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* The simulated device, inside: queues, who waits for them, failures. Included by model.h. */
+#ifndef DRIVERS_SIMNPU_MODEL_QUEUE_H
+#define DRIVERS_SIMNPU_MODEL_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hal/base.h"
+#include "uapi/simnpu.h"
+
+struct model_context;
+struct model_device;
+struct model_file;
+struct model_kernel;
+
+#define MODEL_FAILURES		64u	/* remembered for those that wait for the queue */
+
+/* ---- queues ------------------------------------------------------------------- */
+
+enum model_run {
+	RUN_DEAD = 0,
+	RUN_IDLE,	/* nobody has it */
+	RUN_READY,	/* in a ready list */
+	RUN_RUNNING,	/* claimed by a thread */
+	RUN_PARKED,	/* its head waits for another queue */
+	RUN_CALLBACK,	/* its head is a callback that is not done */
+};
+
+/* What a task needs a token of. Control tasks need none. */
+enum model_class { CLASS_CONTROL, CLASS_CORE, CLASS_H2D, CLASS_D2H, CLASS_D2D, CLASS_COUNT };
+
+enum model_waiter_kind { WAITER_THREAD, WAITER_QUEUE, WAITER_NOTIFY };
+
+/**
+ * struct model_waiter - who wants to know that a queue has completed a task
+ * @node: in the queue's list, by rising @seq
+ * @seq: the task
+ * @kind: enum model_waiter_kind
+ * @fd: NOTIFY: the eventfd
+ * @on: the queue in whose list it is, or NULL
+ * @word: THREAD: 0, 1 completed, 2 the queue is gone
+ * @queue: QUEUE: the queue that is parked
+ */
+struct model_waiter {
+	struct hal_list node;
+	uint64_t seq;
+	enum model_waiter_kind kind;
+	int fd;
+	_Atomic(struct model_queue *) on;
+	_Atomic uint32_t word;
+	struct model_queue *queue;
+};
+
+/* Where a failure began. */
+struct model_origin {
+	struct model_queue *queue;
+	uint64_t uid;
+	uint64_t seq;
+	uint64_t cookie;
+	uint64_t addr;
+	uint32_t code;
+	uint32_t op;
+	uint32_t tag;
+};
+
+struct model_error {
+	uint64_t seq;
+	uint64_t time_ns;
+	uint32_t code;
+	struct model_origin origin;
+};
+
+/**
+ * struct model_queue - a queue; never given back to the system
+ * @run: enum model_run
+ * @stop: nonzero: don't start another task; kernels return
+ * @slot: the head of the ring
+ * @next_seq: sequence number of the next task
+ * @header: the header in the arena
+ * @left: slots from the head to the end of the segment
+ * @seg: the segment that the head is in, first of @segs
+ * @dev: the device
+ * @ctx: the context
+ * @file: the open file
+ * @handle: the handle
+ * @priority: 0 first
+ * @fail_stop: SIMNPU_QUEUE_FAIL_STOP
+ * @stopped_at: first task that was not run for an earlier failure, or 0
+ * @kernel: the kernel that runs, for those who unload
+ * @wake_seq: least sequence number that somebody waits for
+ * @uid: number of this life of the queue
+ * @active: in the device's active set, or on the way there
+ * @kicked: next in the list of those on the way
+ * @retired: next in the list of those that are let go at the moment
+ * @active_index: place in the active set
+ * @seen_seq: for retiring
+ * @seen_ns: for retiring
+ * @lock: Protects: @waiters, @wake_seq, errors, failures, @segs
+ * @ready: node in the ready list
+ * @class: which ready list
+ * @park: the queue's own waiter, in the list of @parked_on
+ * @parked_on: the queue that its head waits for
+ * @waiters: who waits for this queue
+ * @segs: segments, in the order of their use
+ * @error_pending: the timeline is to say that errors wait
+ * @errors: failures that were not taken
+ * @error_count: how many
+ * @dropped: failures for which there was no room
+ * @dropped_first: the first of them
+ * @dropped_last: the last of them
+ * @failed: the last failures
+ * @failed_count: how many there were
+ * @stop_origin: the failure of @stopped_at
+ * @wait_over: what its head waited for is done; belongs to who has the queue
+ * @wait_failed: it failed
+ * @wait_origin: where that began
+ * @node: in the context's list
+ * @next_free: next of those to be used again
+ * @cb: the callback that it waits for
+ */
+struct model_queue {
+	_Alignas(64) _Atomic uint32_t run;
+	_Atomic uint32_t stop;
+	_Atomic(struct simnpu_desc *) slot;
+	_Atomic uint64_t next_seq;
+	_Atomic(struct simnpu_queue_header *) header;
+	uint64_t consumed;
+	uint32_t left;
+	uint32_t priority;
+	struct model_seg *seg;
+	_Alignas(64) struct model_device *dev;
+	struct model_context *ctx;
+	_Atomic(struct model_file *) file;
+	_Atomic uint32_t handle;
+	bool fail_stop;
+	_Atomic bool error_pending;
+	uint64_t stopped_at;
+	_Atomic(struct model_kernel *) kernel;
+	_Atomic uint64_t wake_seq;
+	_Atomic uint64_t uid;
+	_Atomic uint32_t active;
+	struct model_queue *kicked;
+	struct model_queue *retired;
+	uint32_t active_index;
+	uint64_t seen_seq;
+	uint64_t seen_ns;
+	struct hal_spin lock;
+	struct hal_list ready;
+	enum model_class class;
+	struct model_waiter park;
+	_Atomic(struct model_queue *) parked_on;
+	struct hal_list waiters;
+	struct model_seg *segs;
+	struct model_error errors[SIMNPU_ERRORS_MAX];
+	uint32_t error_count;
+	uint64_t dropped;
+	uint64_t dropped_first;
+	uint64_t dropped_last;
+	struct model_error failed[MODEL_FAILURES];
+	uint64_t failed_count;
+	struct model_origin stop_origin;
+	bool wait_over;
+	bool wait_failed;
+	struct model_origin wait_origin;
+	struct model_callback *cb;
+	struct hal_list node;
+	struct model_queue *next_free;
+};
+
+#endif /* DRIVERS_SIMNPU_MODEL_QUEUE_H */
