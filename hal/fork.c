@@ -17,8 +17,8 @@ _Static_assert(sizeof(struct hal_fork_state) == HAL_FORK_PAGE, "a page of its ow
 
 struct hal_fork_state hal_fork_state __attribute__((aligned(HAL_FORK_PAGE)));
 
-/* The same as hal_fork_state.armed, but a child inherits it. */
-static _Atomic uint32_t armed_before_fork;
+/* From hal_fork_arm() to hal_fork_disarm(); a child inherits it. */
+static _Atomic uint32_t armed;
 
 /* Protects: handler_set, and arming against disarming. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,9 +28,9 @@ static bool handler_set;
 static void in_child(void)
 {
 	hal_store_relaxed(&hal_fork_state.ready, 0);
-	if (!hal_load_relaxed(&armed_before_fork))
+	hal_store_relaxed(&hal_fork_state.mine, 0);
+	if (!hal_load_relaxed(&armed))
 		return;
-	hal_store_relaxed(&hal_fork_state.armed, 0);
 	hal_driver_fork_child();
 }
 
@@ -61,8 +61,8 @@ int hal_fork_arm(void)
 	pthread_mutex_lock(&lock);
 	rc = set_up_locked();
 	if (!rc) {
-		hal_store_release(&hal_fork_state.armed, 1);
-		hal_store_release(&armed_before_fork, 1);
+		hal_store_release(&hal_fork_state.mine, 1);
+		hal_store_release(&armed, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	if (rc)
@@ -74,13 +74,12 @@ int hal_fork_arm(void)
 void hal_fork_disarm(void)
 {
 	pthread_mutex_lock(&lock);
-	hal_store_release(&armed_before_fork, 0);
-	hal_store_release(&hal_fork_state.armed, 0);
+	hal_store_release(&armed, 0);
 	pthread_mutex_unlock(&lock);
 }
 
 /* Whether this is the child of a fork that happened while armed. */
 bool hal_forked(void)
 {
-	return hal_load_acquire(&armed_before_fork) && !hal_load_acquire(&hal_fork_state.armed);
+	return hal_load_acquire(&armed) && !hal_load_acquire(&hal_fork_state.mine);
 }

@@ -19,12 +19,13 @@
 /**
  * struct hal_fork_state - the page
  * @ready: nonzero: whoever owns the process's life says calls may go on; hal only keeps it
- * @armed: nonzero from hal_fork_arm() to hal_fork_disarm(), but not in a child
+ * @mine: nonzero from the first hal_fork_arm() on, but not in a child until it arms itself. It never
+ *	goes back to zero in the process that set it, so whoever asks needs no lock
  * @pad: the rest of the page
  */
 struct hal_fork_state {
 	_Atomic uint32_t ready;
-	_Atomic uint32_t armed;
+	_Atomic uint32_t mine;
 	char pad[HAL_FORK_PAGE - 2 * sizeof(uint32_t)];
 };
 
