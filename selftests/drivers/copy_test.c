@@ -128,7 +128,7 @@ TEST_F(copy, rows)
 					for (size_t x = 0; x < w; x++)
 						self->want[3 + y * dp + x] =
 							self->src[1 + y * sp + x];
-				model_memcpy_2d(self->dst + 3, dp, self->src + 1, sp, w, h);
+				model_memcpy_2d(self->dst + 3, dp, self->src + 1, sp, w, h, w * h);
 				ASSERT_EQ(0, memcmp(self->dst, self->want, ROOM)) {
 					TH_LOG("%s: width %zu", m->name, w);
 				}
@@ -136,10 +136,10 @@ TEST_F(copy, rows)
 		}
 		/* rows without gaps are one copy */
 		memset(self->dst, 0xa5, ROOM);
-		model_memcpy_2d(self->dst, 1000, self->src, 1000, 1000, 20);
+		model_memcpy_2d(self->dst, 1000, self->src, 1000, 1000, 20, 20000);
 		ASSERT_EQ(0, memcmp(self->dst, self->src, 20000));
 		ASSERT_EQ(0xa5, self->dst[20000]);
-		model_memcpy_2d(self->dst, 1000, self->src + 1, 1000, 1000, 0);
+		model_memcpy_2d(self->dst, 1000, self->src + 1, 1000, 1000, 0, 0);
 		ASSERT_EQ(0, memcmp(self->dst, self->src, 20000));
 	}
 }

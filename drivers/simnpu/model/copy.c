@@ -326,18 +326,18 @@ size_t model_copy_chunk(size_t n, unsigned int threads)
 }
 
 void model_memcpy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
-		    size_t width, size_t height)
+		     size_t width, size_t height, size_t share)
 {
 	const struct model_copy_method *m = method();
 	const char *s = src;
 	char *d = dst;
 
 	if (width == dst_pitch && width == src_pitch) {
-		model_memcpy(dst, src, width * height);
+		model_memcpy_part(dst, src, width * height, share);
 		return;
 	}
 	/* short rows are mostly ends, and lines written in part go badly with streaming */
-	if (!m->stream || width < KIB || width * height <= hal_load_relaxed(&copy_limit)) {
+	if (!m->stream || width < KIB || share <= hal_load_relaxed(&copy_limit)) {
 		for (; height; height--, d += dst_pitch, s += src_pitch)
 			m->copy(d, s, width);
 		return;

@@ -70,11 +70,12 @@ size_t model_copy_chunk(size_t n, unsigned int threads);
  * @src_pitch: bytes from row to row of @src, at least @width
  * @width: bytes of a row
  * @height: rows
+ * @share: bytes of all rows that this thread will copy: these decide how it is done
  *
  * What lies between the rows of @dst is not touched.
  */
 void model_memcpy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
-		    size_t width, size_t height);
+		     size_t width, size_t height, size_t share);
 
 /**
  * struct model_copy_method - one way to do it

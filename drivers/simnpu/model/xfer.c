@@ -34,7 +34,7 @@ static void move_rows(const struct xfer *x, uint64_t from, uint64_t n)
 
 	if (x->src) {
 		model_memcpy_2d(dst, x->dst_pitch, x->src + from * x->src_pitch, x->src_pitch,
-				x->width, n);
+				x->width, n, x->share);
 		return;
 	}
 	for (; n; n--, dst += x->dst_pitch)
