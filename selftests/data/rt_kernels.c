@@ -31,6 +31,10 @@ NPU_SIMNPU_KERNEL(rt_fill)
 		w[i] = p->value;
 }
 
+/* No kernel, though it is a symbol. */
+extern __attribute__((visibility("default"))) uint64_t rt_data[4];
+uint64_t rt_data[4] = { 1, 2, 3, 4 };
+
 /* Refuses whatever it is given. */
 NPU_SIMNPU_KERNEL(rt_refuse)
 {

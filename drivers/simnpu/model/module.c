@@ -2,7 +2,9 @@
 /*
  * Modules and kernels: built in, from files, from images in memory.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,13 +269,30 @@ static npu_simnpu_kernel_fn *builtin_find(const char *name)
 	return NULL;
 }
 
+/*
+ * Whether a symbol is a function of the file itself. The loader also finds those of
+ * the libraries that the file needs, and data.
+ */
+static bool is_function_of(struct model_module *m, void *sym)
+{
+	Dl_info of_sym, of_file;
+	const ElfW(Sym) *entry;
+	void *abi, *extra;
+
+	if (hal_sys_dlsym(m->dl, "npu_simnpu_kernel_abi", &abi) ||
+	    !dladdr1(sym, &of_sym, &extra, RTLD_DL_SYMENT) || !dladdr(abi, &of_file))
+		return false;
+	entry = extra;
+	return of_sym.dli_fbase == of_file.dli_fbase && entry &&
+	       ELF32_ST_TYPE(entry->st_info) == STT_FUNC;
+}
+
 static npu_simnpu_kernel_fn *symbol_find(struct model_module *m, const char *name)
 {
 	npu_simnpu_kernel_fn *fn;
 	void *sym;
 
-	/* it is a symbol of the file, but data */
-	if (!strcmp(name, "npu_simnpu_kernel_abi") || hal_sys_dlsym(m->dl, name, &sym))
+	if (hal_sys_dlsym(m->dl, name, &sym) || !is_function_of(m, sym))
 		return NULL;
 	memcpy(&fn, &sym, sizeof(fn));
 	return fn;
