@@ -7,26 +7,53 @@
 
 #include "runtime/internal.h"
 
-/* The driver's number of a device, and the open device with a reference if there is one. */
-static int find(int device, const char *op, struct rt_visible *v, uint32_t *index,
-		struct hal_device **dev)
+/**
+ * struct found - a device that is asked about
+ * @v: the devices that the process may use
+ * @ordinal: which of them
+ * @index: the driver's number of it
+ * @dev: the open device with a reference, NULL: it is closed
+ */
+struct found {
+	struct rt_visible v;
+	int ordinal;
+	uint32_t index;
+	struct hal_device *dev;
+};
+
+static int find(int device, const char *op, struct found *f)
 {
 	int err;
 
-	*dev = NULL;
+	f->dev = NULL;
 	if (device == NPU_DEVICE_CURRENT) {
 		err = npu_device_get(&device);
 		if (err)
 			return err;
 	}
-	err = rt_visible_get(v, op);
+	err = rt_visible_get(&f->v, op);
 	if (err)
 		return err;
-	if (device < 0 || (uint32_t)device >= v->count)
+	if (device < 0 || (uint32_t)device >= f->v.count)
 		return hal_fail(-ENODEV, op, "there is no device %d: the process may use %u",
-				device, v->count);
-	*index = v->index[device];
-	return hal_forked() ? 0 : rt_device_ref(device, dev);
+				device, f->v.count);
+	f->ordinal = device;
+	f->index = f->v.index[device];
+	if (!hal_forked())
+		rt_device_ref(device, &f->dev);
+	return 0;
+}
+
+/* What the device is: known, or asked from the driver while the library is not initialised. */
+static int ask(const struct found *f, struct hal_device_info *info)
+{
+	if (f->dev)
+		*info = f->dev->info;
+	else if (hal_load_acquire(&rt.fixed))
+		*info = rt.info[f->ordinal];
+	else
+		return hal_driver_info(f->v.drv, f->index, info);
+	return 0;
 }
 
 NPU_API int npu_device_count(int *count)
@@ -65,26 +92,21 @@ NPU_API int npu_device_get_info(int device, struct npu_device_info *info)
 {
 	struct npu_device_info out = { 0 };
 	struct hal_device_info in = { 0 };
-	struct hal_device *dev;
-	struct rt_visible v;
-	uint32_t index;
+	struct found f;
 	int err;
 
 	if (!info || info->size < sizeof(info->size))
 		return hal_fail(-EINVAL, "device_get_info", "info is NULL, or its size is not set");
-	err = find(device, "device_get_info", &v, &index, &dev);
+	err = find(device, "device_get_info", &f);
 	if (err)
 		return err;
-	if (dev)
-		in = dev->info;
-	else
-		err = hal_driver_info(v.drv, index, &in);
-	hal_device_put(dev);
+	err = ask(&f, &in);
+	hal_device_put(f.dev);
 	if (err)
 		return err;
 	out.size = info->size;
-	out.index = index;
-	strncpy(out.driver, v.drv->name, sizeof(out.driver) - 1);
+	out.index = f.index;
+	strncpy(out.driver, f.v.drv->name, sizeof(out.driver) - 1);
 	fill(&out, &in);
 	rt_copy_out(info, &out, info->size, sizeof(out));
 	return 0;
@@ -94,24 +116,22 @@ NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total)
 {
 	struct hal_device_info in = { 0 };
 	struct hal_mem_info mi = { 0 };
-	struct hal_device *dev;
-	struct rt_visible v;
-	uint32_t index;
+	struct found f;
 	int err;
 
 	if (free)
 		*free = 0;
 	if (total)
 		*total = 0;
-	err = find(device, "device_mem_info", &v, &index, &dev);
+	err = find(device, "device_mem_info", &f);
 	if (err)
 		return err;
-	if (dev) {
-		err = hal_device_mem_info(dev, &mi);
-		hal_device_put(dev);
+	if (f.dev) {
+		err = hal_device_mem_info(f.dev, &mi);
+		hal_device_put(f.dev);
 	} else {
 		/* closed: this process holds none of it */
-		err = hal_driver_info(v.drv, index, &in);
+		err = ask(&f, &in);
 		mi.free = mi.total = in.mem_total;
 	}
 	if (err)
@@ -125,38 +145,36 @@ NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total)
 
 NPU_API int npu_device_utilization(int device, uint32_t *percent)
 {
-	struct hal_device *dev;
-	struct rt_visible v;
-	uint32_t index;
+	struct found f;
 	int err;
 
 	if (!percent)
 		return hal_fail(-EINVAL, "device_utilization", "percent is NULL");
 	*percent = 0;
-	err = find(device, "device_utilization", &v, &index, &dev);
+	err = find(device, "device_utilization", &f);
 	if (err)
 		return err;
-	if (!dev) {
+	if (!f.dev) {
 		/* nothing of this process runs there */
-		if (v.drv->device->utilization)
+		if (f.v.drv->device->utilization)
 			return 0;
 		return hal_fail(-EOPNOTSUPP, "device_utilization",
-				"driver %s does not tell", v.drv->name);
+				"driver %s does not tell", f.v.drv->name);
 	}
-	err = hal_device_utilization(dev, percent);
-	hal_device_put(dev);
+	err = hal_device_utilization(f.dev, percent);
+	hal_device_put(f.dev);
 	return err;
 }
 
 /* What capabilities alone say of two devices of which one is closed. */
-static int peer_by_caps(const struct rt_visible *v, uint32_t a, uint32_t b, int *can)
+static int peer_by_caps(const struct found *a, const struct found *b, int *can)
 {
 	struct hal_device_info ia = { 0 }, ib = { 0 };
 	int err;
 
-	err = hal_driver_info(v->drv, a, &ia);
+	err = ask(a, &ia);
 	if (!err)
-		err = hal_driver_info(v->drv, b, &ib);
+		err = ask(b, &ib);
 	if (!err)
 		*can = (ia.caps & ib.caps & NPU_CAP_PEER) != 0;
 	return err;
@@ -164,47 +182,43 @@ static int peer_by_caps(const struct rt_visible *v, uint32_t a, uint32_t b, int 
 
 NPU_API int npu_device_can_access_peer(int device, int peer, int *can)
 {
-	struct hal_device *a = NULL, *b = NULL;
-	struct rt_visible v;
-	uint32_t ia, ib;
+	struct found a, b = { .dev = NULL };
 	bool yes;
 	int err;
 
 	if (!can)
 		return hal_fail(-EINVAL, "device_can_access_peer", "can is NULL");
 	*can = 0;
-	err = find(device, "device_can_access_peer", &v, &ia, &a);
+	err = find(device, "device_can_access_peer", &a);
 	if (!err)
-		err = find(peer, "device_can_access_peer", &v, &ib, &b);
-	if (err || ia == ib)
+		err = find(peer, "device_can_access_peer", &b);
+	if (err || a.index == b.index)
 		goto out;
-	if (a && b) {
-		err = hal_device_peer(a, b, &yes);
+	if (a.dev && b.dev) {
+		err = hal_device_peer(a.dev, b.dev, &yes);
 		*can = !err && yes;
 	} else {
-		err = peer_by_caps(&v, ia, ib, can);
+		err = peer_by_caps(&a, &b, can);
 	}
 out:
-	hal_device_put(a);
-	hal_device_put(b);
+	hal_device_put(a.dev);
+	hal_device_put(b.dev);
 	return err;
 }
 
 NPU_API int npu_device_is_active(int device, int *active)
 {
-	struct hal_device *dev;
-	struct rt_visible v;
-	uint32_t index;
+	struct found f;
 	int err;
 
 	if (!active)
 		return hal_fail(-EINVAL, "device_is_active", "active is NULL");
 	*active = 0;
-	err = find(device, "device_is_active", &v, &index, &dev);
+	err = find(device, "device_is_active", &f);
 	if (err)
 		return err;
-	*active = dev != NULL;
-	hal_device_put(dev);
+	*active = f.dev != NULL;
+	hal_device_put(f.dev);
 	return 0;
 }
 

@@ -118,25 +118,44 @@ static void forget_devices(void)
 	atomic_fetch_add(&rt.epoch, 1);
 }
 
-/* All that an initialisation does, each step undone by the caller's rt_down() if one fails. */
+/* Asks what the devices are. A call left over from before npu_finalize() may still read it. */
+static int ask_devices(const struct rt_visible *v)
+{
+	struct hal_device_info info;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < v->count; i++) {
+		err = hal_driver_info(v->drv, v->index[i], &info);
+		if (err)
+			return err;
+		if (memcmp(&info, &rt.info[i], sizeof(info)))
+			rt.info[i] = info;
+	}
+	return 0;
+}
+
+/* All that an initialisation does, each step undone by the caller's come_down() if one fails. */
 static int come_up(void)
 {
 	struct rt_visible v = { .count = 0 };
 	int err;
 
+	/* first: a child that is forked meanwhile has half of what follows */
+	err = hal_fork_arm();
+	if (err)
+		return err;
 	err = rt_options_load();
 	if (err)
 		return err;
 	err = rt_visible_read(&v, "init");
+	if (!err)
+		err = ask_devices(&v);
 	if (err)
 		return err;
-	/* a call left over from before npu_finalize() may still read it: leave it if it is the same */
 	if (memcmp(&v, &rt.visible, sizeof(v)))
 		rt.visible = v;
 	hal_store_release(&rt.fixed, true);
-	err = hal_fork_arm();
-	if (err)
-		return err;
 	return rt_hooks_run();
 }
 

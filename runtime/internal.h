@@ -87,6 +87,7 @@ struct rt_sync_hook {
  * @sync_hook: who is told of waits, or NULL
  * @fixed: @visible is set, and stays so until the library is finalized
  * @visible: the devices
+ * @info: what they are; asked once, so that the child of a fork need not ask the driver
  * @pool_size: option stream_pool_size
  * @lease_max: option stream_lease_max
  * @wait_mode: option wait_mode
@@ -105,6 +106,7 @@ struct rt_process {
 	struct rt_sync_hook *_Atomic sync_hook;
 	_Atomic bool fixed;
 	struct rt_visible visible;
+	struct hal_device_info info[RT_DEVICES];
 	_Atomic uint32_t pool_size;
 	_Atomic uint32_t lease_max;
 	_Atomic uint32_t wait_mode;

@@ -145,6 +145,9 @@ int rt_visible_get(struct rt_visible *v, const char *op)
 		*v = rt.visible;
 		return 0;
 	}
+	/* forked while another thread initialised: its locks are nobody's now */
+	if (hal_forked())
+		return rt_gone(op);
 	rt_record_save(&before);
 	err = rt_visible_read(v, op);
 	if (err && err != -ENODEV)

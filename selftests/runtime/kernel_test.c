@@ -133,6 +133,10 @@ TEST_F(kernel, from_a_file)
 	OK(npu_kernel_get(m, "rt_fill", &k));
 	OK(npu_kernel_get(m, "rt_refuse", &refuse));
 	EXPECT_EQ(-ESRCH, npu_kernel_get(m, "rt_missing", &refuse));
+	/* data, and functions of the libraries that the module needs */
+	EXPECT_EQ(-ESRCH, npu_kernel_get(m, "npu_simnpu_kernel_abi", &refuse));
+	EXPECT_EQ(-ESRCH, npu_kernel_get(m, "rt_data", &refuse));
+	EXPECT_EQ(-ESRCH, npu_kernel_get(m, "malloc", &refuse));
 	OK(npu_kernel_get(m, "rt_refuse", &refuse));
 	OK(npu_launch(k, 7, &a, sizeof(a), self->s));
 	OK(npu_stream_sync(self->s, 5000));
