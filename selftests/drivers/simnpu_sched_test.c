@@ -188,7 +188,7 @@ TEST_F(sched, a_link_to_nowhere_breaks_the_queue)
 
 	put_wait(&self->r2, r->handle, 50);
 	/* it is parked, not only published */
-	EXPECT_EQ(-ETIME, ring_wait_until(&self->r2, 1, hal_sys_now() + 5 * MS, 0));
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r2, 1, hal_sys_now() + 300 * MS, 0));
 	ring_at(r, 0)->op = SIMNPU_OP_LINK;
 	ring_at(r, 0)->link.ring = r->seg + 64;
 	ring_at(r, 0)->link.slots = 64;
