@@ -144,20 +144,57 @@ struct hal_spin {
 
 void hal_spin_lock_slow(struct hal_spin *l);
 
+/*
+ * With CONFIG_DEBUG_LOCKS each thread knows which spin locks it holds. One that
+ * takes a lock twice, gives back what it does not hold, lacks a lock where it needs
+ * it, or may block while it holds one, ends the program with a line that says so.
+ */
+void hal_debug_spin_taking(const struct hal_spin *l);
+void hal_debug_spin_taken(const struct hal_spin *l);
+void hal_debug_spin_given(const struct hal_spin *l);
+void hal_debug_spin_held(const struct hal_spin *l, const char *where);
+void hal_debug_may_block(const char *where);
+
+#define HAL_DEBUG_LOCKS IS_ENABLED(CONFIG_DEBUG_LOCKS)
+
 static inline void hal_spin_lock(struct hal_spin *l)
 {
+	if (HAL_DEBUG_LOCKS)
+		hal_debug_spin_taking(l);
 	if (unlikely(atomic_exchange_explicit(&l->word, 1, memory_order_acquire)))
 		hal_spin_lock_slow(l);
+	if (HAL_DEBUG_LOCKS)
+		hal_debug_spin_taken(l);
 }
 
 static inline bool hal_spin_trylock(struct hal_spin *l)
 {
-	return !atomic_exchange_explicit(&l->word, 1, memory_order_acquire);
+	bool taken = !atomic_exchange_explicit(&l->word, 1, memory_order_acquire);
+
+	if (HAL_DEBUG_LOCKS && taken)
+		hal_debug_spin_taken(l);
+	return taken;
 }
 
 static inline void hal_spin_unlock(struct hal_spin *l)
 {
+	if (HAL_DEBUG_LOCKS)
+		hal_debug_spin_given(l);
 	hal_store_release(&l->word, 0);
+}
+
+/* For functions that need the lock; costs nothing without CONFIG_DEBUG_LOCKS. */
+static inline void hal_assert_held(const struct hal_spin *l, const char *where)
+{
+	if (HAL_DEBUG_LOCKS)
+		hal_debug_spin_held(l, where);
+}
+
+/* For functions that may block, or run code that is not ours. */
+static inline void hal_assert_may_block(const char *where)
+{
+	if (HAL_DEBUG_LOCKS)
+		hal_debug_may_block(where);
 }
 
 #endif /* HAL_BASE_H */

@@ -25,6 +25,7 @@ static inline void write_point_locked(struct hal_event_slot *slot, uint64_t stre
 {
 	uint32_t v = hal_load_relaxed(&slot->version);	/* relaxed: the lock is held */
 
+	hal_assert_held(&slot->slot.lock, "event");
 	hal_store_relaxed(&slot->version, v + 1);
 	hal_store_release(&slot->stream, stream);
 	hal_store_release(&slot->seq, seq);

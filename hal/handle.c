@@ -194,6 +194,7 @@ uint64_t hal_handle_renew(enum hal_handle_type type, struct hal_slot *slot)
 {
 	uint32_t gen = hal_load_relaxed(&slot->gen) + 2;	/* relaxed: under the slot's lock */
 
+	hal_assert_held(&slot->lock, "renew");
 	if (gen > LAST_GEN)
 		return 0;
 	hal_store_release(&slot->gen, gen);

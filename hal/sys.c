@@ -151,6 +151,7 @@ const struct hal_sys_ops *hal_sys_get(void)
 #define repeat(call)						\
 	({							\
 		__typeof__(call) ret_;				\
+		hal_assert_may_block(__func__);			\
 		do						\
 			ret_ = (call);				\
 		while (ret_ == -1 && errno == EINTR);		\
@@ -180,6 +181,7 @@ int hal_sys_open(const struct hal_sys_ops *ops, const char *path, int flags)
  */
 int hal_sys_close(const struct hal_sys_ops *ops, int fd)
 {
+	hal_assert_may_block(__func__);
 	if (ops->close(fd) == -1 && errno != EINTR)
 		return -errno;
 	return 0;
@@ -219,7 +221,10 @@ int hal_sys_ioctl(const struct hal_sys_ops *ops, int fd, unsigned long request, 
 int hal_sys_mmap(const struct hal_sys_ops *ops, size_t size, int prot, int flags, int fd,
 		 uint64_t offset, void **addr)
 {
-	void *p = ops->mmap(NULL, size, prot, flags, fd, (off_t)offset);
+	void *p;
+
+	hal_assert_may_block(__func__);
+	p = ops->mmap(NULL, size, prot, flags, fd, (off_t)offset);
 
 	if (p == MAP_FAILED) {
 		*addr = NULL;
@@ -378,8 +383,10 @@ int hal_sys_futex_wake(_Atomic uint32_t *word, int n)
 int hal_sys_thread_create(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg)
 {
 	char short_name[16];
-	int rc = sys->thread_create(thread, fn, arg);
+	int rc;
 
+	hal_assert_may_block(__func__);
+	rc = sys->thread_create(thread, fn, arg);
 	if (rc)
 		return -rc;
 	strncpy(short_name, name, sizeof(short_name) - 1);
@@ -391,12 +398,14 @@ int hal_sys_thread_create(pthread_t *thread, const char *name, void *(*fn)(void 
 /* Zeroed memory for free(3), or NULL. */
 void *hal_zalloc(size_t size)
 {
+	hal_assert_may_block(__func__);
 	return sys->alloc(_Alignof(max_align_t), size);
 }
 
 /* The same, aligned to a power of two. */
 void *hal_zalloc_aligned(size_t align, size_t size)
 {
+	hal_assert_may_block(__func__);
 	return sys->alloc(align, size);
 }
 

@@ -168,6 +168,7 @@ int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, 
 	uint64_t word;
 	int rc;
 
+	hal_assert_may_block("wait");
 	rc = hal_stream_word(s, &word);
 	if (rc || word_covers(word, seq))
 		return rc;
@@ -305,6 +306,7 @@ void hal_callback_enter(void)
 {
 	struct hal_tls *t = hal_tls();
 
+	hal_assert_may_block("callback");
 	if (t)
 		t->callback_depth++;
 }

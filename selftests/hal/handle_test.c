@@ -3,7 +3,10 @@
  * Handle tables.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "selftests/npu_kselftest.h"
 
@@ -20,6 +23,16 @@ static int get(uint64_t h)
 	struct hal_slot *s = hal_slot_at(TYPE, h);
 
 	return s && hal_slot_is(s, h) ? 0 : hal_handle_error(TYPE, h, "test");
+}
+
+static uint64_t renew(struct hal_slot *s)
+{
+	uint64_t h;
+
+	hal_spin_lock(&s->lock);
+	h = hal_handle_renew(TYPE, s);
+	hal_spin_unlock(&s->lock);
+	return h;
 }
 
 TEST(life_of_a_handle)
@@ -44,7 +57,7 @@ TEST(life_of_a_handle)
 	hal_handle_restore(TYPE, s);
 	EXPECT_EQ(0, get(h));
 	EXPECT_EQ(1, hal_handle_count(TYPE));
-	next = hal_handle_renew(TYPE, s);
+	next = renew(s);
 	EXPECT_EQ(-ESTALE, get(h));
 	EXPECT_EQ(0, get(next));
 	EXPECT_EQ(1, hal_handle_count(TYPE));
@@ -106,9 +119,9 @@ TEST(the_last_generation)
 	ASSERT_EQ(0, hal_handle_alloc(TYPE, &s));
 	s->gen = 0xfffffffau;
 	h = hal_handle_publish(TYPE, s, &an_object);
-	h = hal_handle_renew(TYPE, s);
+	h = renew(s);
 	EXPECT_EQ(0xfffffffdu, (uint32_t)h);
-	EXPECT_EQ(0, hal_handle_renew(TYPE, s));
+	EXPECT_EQ(0, renew(s));
 	EXPECT_EQ(0, get(h));
 	hal_handle_retire(TYPE, s);
 	hal_handle_free(TYPE, s);
@@ -274,6 +287,60 @@ TEST(spin_locks_exclude)
 	EXPECT_EQ(400000, guarded);
 	EXPECT_TRUE(hal_spin_trylock(&spin));
 	EXPECT_FALSE(hal_spin_trylock(&spin));
+}
+
+/* What CONFIG_DEBUG_LOCKS finds ends the program. */
+static void misuse(int how)
+{
+	static struct hal_spin a, b;
+
+	switch (how) {
+	case 0:	/* nothing wrong: two locks, in and out */
+		hal_spin_lock(&a);
+		hal_spin_lock(&b);
+		hal_assert_held(&a, "test");
+		hal_spin_unlock(&a);
+		hal_spin_unlock(&b);
+		free(hal_zalloc(8));
+		break;
+	case 1:
+		hal_spin_unlock(&a);
+		break;
+	case 2:
+		hal_assert_held(&a, "test");
+		break;
+	case 3:
+		hal_spin_lock(&a);
+		free(hal_zalloc(8));
+		break;
+	case 4:
+		hal_spin_lock(&a);
+		hal_sys_futex_wake(&(_Atomic uint32_t){ 0 }, 1);
+		break;
+	default:
+		hal_spin_lock(&a);
+		hal_spin_lock(&a);
+	}
+}
+
+TEST(debug_locks)
+{
+	int how, status;
+	pid_t pid;
+
+	if (!IS_ENABLED(CONFIG_DEBUG_LOCKS))
+		SKIP(return, "CONFIG_DEBUG_LOCKS is not set");
+	for (how = 0; how <= 5; how++) {
+		pid = fork();
+		if (!pid) {
+			close(2);
+			misuse(how);
+			_exit(0);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(how ? SIGABRT : 0, how ? WTERMSIG(status) : status)
+			TH_LOG("case %d", how);
+	}
 }
 
 TEST_HARNESS_MAIN
