@@ -367,9 +367,9 @@ TEST_F(kernels, matmul_by_onednn_is_right)
 		for (uint32_t flags = 0; flags < 8; flags++) {
 			const uint32_t *d = shapes[s];
 
-			FOR_BLOCKS(b) {
+			for (uint32_t b = 1; b < 4; b += 2) {
 				product_make(&p, d[0], d[1], d[2], flags);
-				ASSERT_EQ(0, RUN("matmul_f32", p.args, *b));
+				ASSERT_EQ(0, RUN("matmul_f32", p.args, b));
 				EXPECT_LE(product_error(&p), 1) {
 					TH_LOG("%ux%ux%u flags %u", d[0], d[1], d[2], flags);
 				}
