@@ -10,6 +10,26 @@
 #define ENTRY_MAX 512u	/* bytes of an entry, of whatever version */
 
 /**
+ * model_failures_get() - room for what is known of a queue's failures
+ * @q: the queue, claimed
+ *
+ * Return: the room, or NULL: there is no memory; failures are counted then, and
+ * that is all.
+ */
+struct model_failures *model_failures_get(struct model_queue *q)
+{
+	struct model_failures *f;
+
+	if (q->failures)
+		return q->failures;
+	f = hal_zalloc(sizeof(*f));
+	hal_spin_lock(&q->lock);
+	q->failures = f;
+	hal_spin_unlock(&q->lock);
+	return f;
+}
+
+/**
  * model_queue_fail() - note the failure of a task
  * @q: its queue
  * @seq: its sequence number
@@ -25,15 +45,17 @@ void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 		.seq = seq, .time_ns = hal_sys_now(), .code = code, .origin = *origin,
 	};
 
+	model_failures_get(q);
 	hal_spin_lock(&q->lock);
-	if (q->error_count < SIMNPU_ERRORS_MAX) {
-		q->errors[q->error_count++] = e;
+	if (q->failures && q->error_count < SIMNPU_ERRORS_MAX) {
+		q->failures->errors[q->error_count++] = e;
 	} else {
 		if (!q->dropped++)
 			q->dropped_first = seq;
 		q->dropped_last = seq;
 	}
-	q->failed[q->failed_count++ % MODEL_FAILURES] = e;
+	if (q->failures)
+		q->failures->failed[q->failed_count++ % MODEL_FAILURES] = e;
 	/* relaxed: the timeline that says so is stored after this, with release */
 	hal_store_relaxed(&q->error_pending, true);
 	if (q->fail_stop && !q->stopped_at) {
@@ -48,7 +70,7 @@ void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 /* A failure that nobody took and that lies before or at a task, or NULL. */
 static const struct model_error *pending_before(const struct model_queue *q, uint64_t seq)
 {
-	return q->error_count && q->errors[0].seq <= seq ? &q->errors[0] : NULL;
+	return q->error_count && q->failures->errors[0].seq <= seq ? &q->failures->errors[0] : NULL;
 }
 
 static const struct model_error *failure_at(const struct model_queue *q, uint64_t seq)
@@ -57,8 +79,8 @@ static const struct model_error *failure_at(const struct model_queue *q, uint64_
 	uint64_t i;
 
 	for (i = 0; i < n; i++)
-		if (q->failed[i].seq == seq)
-			return &q->failed[i];
+		if (q->failures->failed[i].seq == seq)
+			return &q->failures->failed[i];
 	return NULL;
 }
 
@@ -68,7 +90,7 @@ bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model
 	const struct model_error *e;
 	bool failed;
 
-	if (likely(!q->failed_count))
+	if (likely(!q->failed_count && !q->stopped_at))
 		return false;
 	e = failure_at(q, seq);
 	if (!e)
@@ -174,7 +196,7 @@ static void errors_forget(struct model_queue *q, uint32_t n, struct simnpu_error
 
 	hal_spin_lock(&q->lock);
 	for (i = n; i < q->error_count; i++)
-		q->errors[i - n] = q->errors[i];
+		q->failures->errors[i - n] = q->failures->errors[i];
 	q->error_count -= n;
 	arg->count = n;
 	arg->dropped = q->dropped < UINT32_MAX ? (uint32_t)q->dropped : UINT32_MAX;
@@ -205,7 +227,7 @@ int model_queue_errors(struct model_file *f, struct simnpu_errors *arg)
 	hal_spin_lock(&q->lock);
 	n = q->error_count < arg->room ? q->error_count : arg->room;
 	for (i = 0; i < n; i++)
-		e[i] = q->errors[i];
+		e[i] = q->failures->errors[i];
 	hal_spin_unlock(&q->lock);
 	/* others can only add some behind: takers are kept out by the device's lock */
 	rc = errors_out(q, e, n, arg);

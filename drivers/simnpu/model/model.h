@@ -452,6 +452,7 @@ int model_queue_resolve(struct model_queue *q, uint32_t handle, struct model_que
 			uint64_t *uid);
 
 /* error.c */
+struct model_failures *model_failures_get(struct model_queue *q);
 void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 		      const struct model_origin *origin);
 bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model_origin *origin);

@@ -73,6 +73,18 @@ struct model_error {
 };
 
 /**
+ * struct model_failures - what a queue knows of its failures
+ * @errors: those that nobody took, oldest first
+ * @failed: the last ones, for who waits for the queue
+ *
+ * Apart from the queue, which is small: there may be 65,536.
+ */
+struct model_failures {
+	struct model_error errors[SIMNPU_ERRORS_MAX];
+	struct model_error failed[MODEL_FAILURES];
+};
+
+/**
  * struct model_queue - a queue; never given back to the system
  * @run: enum model_run
  * @stop: nonzero: don't start another task; kernels return
@@ -105,17 +117,16 @@ struct model_error {
  * @waiters: who waits for this queue
  * @segs: segments, in the order of their use
  * @error_pending: the timeline is to say that errors wait
- * @errors: failures that were not taken
+ * @failures: what is known of failures; made at the first one, and kept
  * @error_count: how many
  * @dropped: failures for which there was no room
  * @dropped_first: the first of them
  * @dropped_last: the last of them
- * @failed: the last failures
  * @failed_count: how many there were
- * @stop_origin: the failure of @stopped_at
  * @wait_over: what its head waited for is done; belongs to who has the queue
  * @wait_failed: it failed
  * @wait_origin: where that began
+ * @stop_origin: the failure after which nothing runs
  * @node: in the context's list
  * @next_free: next of those to be used again
  * @cb: the callback that it waits for
@@ -153,17 +164,16 @@ struct model_queue {
 	_Atomic(struct model_queue *) parked_on;
 	struct hal_list waiters;
 	struct model_seg *segs;
-	struct model_error errors[SIMNPU_ERRORS_MAX];
+	struct model_failures *failures;
 	uint32_t error_count;
 	uint64_t dropped;
 	uint64_t dropped_first;
 	uint64_t dropped_last;
-	struct model_error failed[MODEL_FAILURES];
 	uint64_t failed_count;
-	struct model_origin stop_origin;
 	bool wait_over;
 	bool wait_failed;
 	struct model_origin wait_origin;
+	struct model_origin stop_origin;
 	struct model_callback *cb;
 	struct hal_list node;
 	struct model_queue *next_free;
