@@ -85,12 +85,12 @@
 	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
-	NEED(npu_memcpy, npu_memcpy(obj.p, obj.text, 8, NPU_COPY_AUTO))			\
+	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \
-	NEED(npu_memcpy_2d, npu_memcpy_2d(obj.p, 8, obj.text, 8, 4, 2, NPU_COPY_AUTO))	\
+	NEED(npu_memcpy_2d, npu_memcpy_2d(obj.q, 8, obj.text, 8, 4, 2, NPU_COPY_AUTO))	\
 	NEED(npu_memcpy_2d_async, npu_memcpy_2d_async(obj.p, 8, obj.page, 8, 4, 2,	\
 						      NPU_COPY_AUTO, obj.s))		\
-	NEED(npu_memset, npu_memset(obj.p, 0, 8))					\
+	NEED(npu_memset, npu_memset(obj.q, 0, 8))					\
 	NEED(npu_memset_async, npu_memset_async(obj.p, 0, 8, obj.s))			\
 	NEED(npu_module_load, npu_module_load(GOOD_MODULE, &obj.module))		\
 	NEED(npu_module_load_data, bad_image(npu_module_load_data(obj.text, 8, &obj.m_out))) \

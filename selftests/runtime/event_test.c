@@ -115,6 +115,7 @@ TEST_F(event, orders_streams_of_two_devices)
 	OK(npu_malloc(8, 0, &p));
 	OK(npu_stream_pool_get(1, 4, &t));
 	OK(npu_memset_async(p, 0, 8, self->s));
+	OK(npu_stream_sync(self->s, 5000));
 	OK(npu_stream_callback(t, gate_hold, &g, 0));
 	OK(npu_event_record(self->e, t));
 	OK(npu_stream_wait_event(self->s, self->e));

@@ -290,7 +290,8 @@ static void threads_go_on(void)
 
 	npu_init();
 	for (i = 0; i < 4; i++)
-		pthread_create(&th, NULL, keep_submitting, NULL);
+		if (!pthread_create(&th, NULL, keep_submitting, NULL))
+			pthread_detach(th);
 	usleep(20000);
 }
 

@@ -83,6 +83,7 @@ TEST_F(memory, between_devices)
 	EXPECT_EQ(0, memcmp(self->back, self->host, N));
 	OK(npu_memset(self->dev, 0, N));
 	OK(npu_memcpy_async(self->dev, other, N, NPU_COPY_AUTO, NPU_STREAM_CURRENT));
+	OK(npu_stream_wait_stream(self->s, NPU_STREAM_CURRENT));
 	OK(npu_memcpy_async(self->back, self->dev, N, NPU_COPY_AUTO, self->s));
 	OK(npu_device_sync_all(5000));
 	/* neither side is the stream's device */

@@ -25,7 +25,7 @@ static struct {
 	struct npu_pointer_info pointer;
 	struct npu_option_info option;
 	struct npu_error error;
-	void *p, *out, *page;
+	void *p, *q, *out, *page;
 	char text[64];
 	size_t size;
 	uint64_t u64;
@@ -189,7 +189,7 @@ static int set_up(void)
 	       npu_event_create(0, &obj.e) || npu_event_create(0, &obj.never) ||
 	       npu_event_create(NPU_EVENT_TIMING, &obj.t) || npu_event_record(obj.t, obj.s) ||
 	       npu_event_sync(obj.t, 5000) || npu_context_create(0, &obj.ctx) ||
-	       npu_malloc(4096, 0, &obj.p) ||
+	       npu_malloc(4096, 0, &obj.p) || npu_malloc(4096, 0, &obj.q) ||
 	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
 }
 
