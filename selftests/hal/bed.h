@@ -36,9 +36,12 @@ struct bed {
 };
 
 static const char *bed_part;
+static const char *bed_memory;	/* instead of what the part has, or NULL */
 
 static const char *bed_option(const char *name)
 {
+	if (!strcmp(name, "simnpu_memory"))
+		return bed_memory;
 	return strcmp(name, "simnpu_part") ? NULL : bed_part;
 }
 
@@ -189,6 +192,14 @@ static inline void sleep_ms(long ms)
 }
 
 /* ---- what a test begins with ---- */
+
+/* ThreadSanitizer takes minutes for what is done by the ten thousands. */
+#define NOT_BY_THE_THOUSANDS(n)							\
+	do {									\
+		if (NPU_TEST_TSAN && (n) > 8192)				\
+			SKIP(return, "%llu are too many under ThreadSanitizer",	\
+			     (unsigned long long)(n));				\
+	} while (0)
 
 /*
  * Without streams the device refuses to make one; that is all there is to test

@@ -561,7 +561,7 @@ TEST(abandon)
 	EXPECT_EQ(-ETIMEDOUT, hal_context_destroy(b.ctx_handle, 2));
 	hal_log_setup(HAL_LOG_NONE, 0);
 	hal_device_abandon(b.dev);
-	EXPECT_EQ(HAL_DEVICE_LOST, b.dev->state);
+	EXPECT_EQ(HAL_DEVICE_LOST, hal_load_relaxed(&b.dev->state));
 	EXPECT_EQ(-ESTALE, hal_stream_query(s));
 	EXPECT_EQ(-ESTALE, launch_nop(&b, s));
 	EXPECT_EQ(-ESTALE, hal_context_destroy(b.ctx_handle, FOREVER));

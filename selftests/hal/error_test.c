@@ -134,10 +134,10 @@ TEST(the_runtime_is_told_of_a_threads_end)
 	hal_tls_set_free(count_free);
 	ASSERT_EQ(0, pthread_create(&t, NULL, with_runtime, (void *)5));
 	pthread_join(t, NULL);
-	EXPECT_EQ(5, freed);
+	EXPECT_EQ(5, hal_load_relaxed(&freed));
 	ASSERT_EQ(0, pthread_create(&t, NULL, with_runtime, NULL));
 	pthread_join(t, NULL);
-	EXPECT_EQ(5, freed);
+	EXPECT_EQ(5, hal_load_relaxed(&freed));
 }
 
 struct hold {

@@ -49,7 +49,7 @@ TEST(life_of_a_handle)
 	EXPECT_EQ(TYPE, hal_handle_type(h));
 	EXPECT_EQ(s->index, hal_handle_index(h));
 	EXPECT_EQ(s, hal_slot_at(TYPE, h));
-	EXPECT_EQ(&an_object, s->obj);
+	EXPECT_EQ(&an_object, hal_load_relaxed(&s->obj));
 	EXPECT_EQ(0, get(h));
 	hal_handle_retire(TYPE, s);
 	EXPECT_EQ(-ESTALE, get(h));
@@ -107,7 +107,7 @@ TEST(seeds_differ)
 	EXPECT_EQ(0, a->gen & 1);
 	EXPECT_EQ(0, b->gen & 1);
 	/* one in a thousand million times this fails by chance */
-	EXPECT_NE(a->gen, b->gen);
+	EXPECT_NE(hal_load_relaxed(&a->gen), hal_load_relaxed(&b->gen));
 }
 
 /* A slot whose generation would wrap is never used again. */
@@ -144,7 +144,7 @@ TEST(thousands)
 	for (i = 0; i < 5000; i++) {
 		s = hal_slot_at(TYPE, h[i]);
 		ASSERT_NE(NULL, s);
-		ASSERT_EQ(&h[i], s->obj);
+		ASSERT_EQ(&h[i], hal_load_relaxed(&s->obj));
 		ASSERT_EQ(0, get(h[i]));
 	}
 	for (i = 0; i < 5000; i += 2) {
@@ -292,6 +292,7 @@ TEST(spin_locks_exclude)
 /* What CONFIG_DEBUG_LOCKS finds ends the program. */
 static void misuse(int how)
 {
+	static _Atomic uint32_t word;
 	static struct hal_spin a, b;
 
 	switch (how) {
@@ -315,7 +316,7 @@ static void misuse(int how)
 		break;
 	case 4:
 		hal_spin_lock(&a);
-		hal_sys_futex_wake(&(_Atomic uint32_t){ 0 }, 1);
+		hal_sys_futex_wake(&word, 1);
 		break;
 	default:
 		hal_spin_lock(&a);

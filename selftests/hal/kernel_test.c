@@ -152,7 +152,7 @@ TEST_F(kernel, unload_waits_for_what_was_submitted)
 	EXPECT_EQ(-ESTALE, hal_kernel_get(u.m, "nop", &k));
 	EXPECT_EQ(-ESTALE, hal_module_unload(u.m, LONG_MS));
 	sleep_ms(5);
-	EXPECT_EQ(0, u.done);
+	EXPECT_EQ(0, hal_load_relaxed(&u.done));
 	gate_open(&g);
 	pthread_join(thread, NULL);
 	EXPECT_EQ(0, u.rc);

@@ -210,7 +210,7 @@ TEST_F(stream, nothing_gets_behind_a_drain)
 	EXPECT_EQ(-ESTALE, launch_nop(b, d.s));
 	EXPECT_EQ(-ESTALE, hal_stream_callback(d.s, gate_fn, &g, 0, PLACE));
 	EXPECT_EQ(-ESTALE, hal_stream_destroy(d.s, LONG_MS));
-	EXPECT_EQ(0, d.done);
+	EXPECT_EQ(0, hal_load_relaxed(&d.done));
 	/* a point of a stream that drains can still be asked and waited for */
 	EXPECT_EQ(-EINPROGRESS, hal_point_query(&p));
 	EXPECT_EQ(-ETIMEDOUT, hal_point_sync(&p, 1, 0));
@@ -233,6 +233,7 @@ TEST_F(stream, a_call_that_fails_submits_nothing)
 
 	STREAM_OR_REFUSED(b, &s);
 	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	NOT_BY_THE_THOUSANDS(max);
 	ASSERT_EQ(0, hal_stream_create(b->ctx, &attr, &s));
 	ASSERT_EQ(0, gate_close(&g, s));
 	for (n = 1; n < max + 10 && !rc; n++)
@@ -272,6 +273,7 @@ TEST_F(stream, a_full_one_is_waited_for)
 
 	STREAM_OR_REFUSED(b, &s);
 	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	NOT_BY_THE_THOUSANDS(max);
 	ASSERT_EQ(0, gate_close(&g, s));
 	for (n = 1; n < max; n++)
 		ASSERT_EQ(0, launch_nop(b, s));
@@ -293,7 +295,9 @@ TEST_F(stream, submission_refuses)
 {
 	struct bed *b = &self->b;
 	uint32_t max = b->dev->info.args_max;
-	uint64_t s, stranger = 0;
+	struct hal_stream_attr attr = { 0 };
+	uint64_t s, other, stranger = 0;
+	struct hal_context *ctx;
 	char args[8192] = { 0 };
 
 	STREAM_OR_REFUSED(b, &s);
@@ -316,15 +320,10 @@ TEST_F(stream, submission_refuses)
 					     PLACE));
 	EXPECT_EQ(0, hal_stream_query(s));
 	ASSERT_EQ(0, hal_context_create(b->dev, &stranger));
-	{
-		struct hal_context *ctx = hal_context_get(stranger, "test");
-		struct hal_stream_attr attr = { 0 };
-		uint64_t other;
-
-		ASSERT_EQ(0, hal_stream_create(ctx, &attr, &other));
-		EXPECT_EQ(-EXDEV, hal_stream_launch(other, b->nop, 1, NULL, 0, PLACE));
-		hal_context_put(ctx);
-	}
+	ctx = hal_context_get(stranger, "test");
+	ASSERT_EQ(0, hal_stream_create(ctx, &attr, &other));
+	EXPECT_EQ(-EXDEV, hal_stream_launch(other, b->nop, 1, NULL, 0, PLACE));
+	hal_context_put(ctx);
 	EXPECT_EQ(0, hal_context_destroy(stranger, LONG_MS));
 }
 
@@ -359,6 +358,7 @@ TEST_F(stream, limit_of_streams)
 	uint64_t s, more, max = b->dev->info.max_streams, n;
 
 	STREAM_OR_REFUSED(b, &s);
+	NOT_BY_THE_THOUSANDS(max);
 	for (n = 1; n < max; n++)
 		ASSERT_EQ(0, make_stream(b, &more));
 	EXPECT_EQ(-ENOSPC, make_stream(b, &more));
@@ -536,8 +536,8 @@ TEST_F(stream, every_priority_runs)
 	ASSERT_EQ(0, hal_stream_callback(hi, append, &high, 0, PLACE));
 	gate_open(&g);
 	EXPECT_EQ(0, hal_context_sync(b->ctx, LONG_MS, 0));
-	EXPECT_EQ(2, low.step);
-	EXPECT_EQ(1, high.step);
+	EXPECT_EQ(2, hal_load_relaxed(&low.step));
+	EXPECT_EQ(1, hal_load_relaxed(&high.step));
 }
 
 TEST_F(stream, abort_discards)
