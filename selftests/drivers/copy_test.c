@@ -72,7 +72,7 @@ TEST_F(copy, every_alignment_and_size)
 		/* all by streaming stores */
 		model_copy_force(m, 0);
 		for (size_t z = 0; z < ARRAY_SIZE(sizes); z++) {
-			size_t step = sizes[z] > 300 ? 7 : 1;
+			size_t step = NPU_TEST_TSAN || sizes[z] > 300 ? 7 : 1;
 
 			for (size_t d = 0; d < 64; d += step) {
 				for (size_t s = 0; s < 64; s += step + 2) {
@@ -103,7 +103,7 @@ TEST_F(copy, fills)
 	FOR_METHODS(m) {
 		model_copy_force(m, 0);
 		for (size_t z = 0; z < ARRAY_SIZE(sizes); z++) {
-			for (size_t d = 0; d < 64; d++) {
+			for (size_t d = 0; d < 64; d += NPU_TEST_TSAN ? 5 : 1) {
 				ASSERT_TRUE(filled(self, d, (int)(0x1f0 + d), sizes[z])) {
 					TH_LOG("%s: %zu bytes to %zu", m->name, sizes[z], d);
 				}
