@@ -19,8 +19,8 @@
 /**
  * struct hal_fork_state - the page
  * @ready: nonzero: whoever owns the process's life says calls may go on; hal only keeps it
- * @mine: nonzero from the first hal_fork_arm() on, but not in a child until it arms itself. It never
- *	goes back to zero in the process that set it, so whoever asks needs no lock
+ * @mine: nonzero from the first hal_fork_arm() on, but not in a child until it arms itself. It
+ *	never goes back to zero in the process that set it, so whoever asks needs no lock
  * @pad: the rest of the page
  */
 struct hal_fork_state {

@@ -22,8 +22,8 @@ NPU_API int npu_event_create(uint32_t flags, npu_event *event)
 	if (err)
 		return err;
 	/*
-	 * npu_finalize() may have looked for events just before. Both add to one word in between: it
-	 * has seen the event, or we see that it is at work.
+	 * npu_finalize() may have looked for events just before. Both add to one word in
+	 * between: it has seen the event, or we see that it is at work.
 	 */
 	if (unlikely(atomic_fetch_add(&rt.life, 0) != life || !rt_allowed())) {
 		hal_event_destroy(event->h);

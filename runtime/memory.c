@@ -94,7 +94,8 @@ NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
 	if (err)
 		return err;
 	if (!info || info->size < sizeof(info->size))
-		return hal_fail(-EINVAL, "pointer_get_info", "info is NULL, or its size is not set");
+		return hal_fail(-EINVAL, "pointer_get_info",
+				"info is NULL, or its size is not set");
 	err = hal_pointer_info(ptr, &p);
 	if (err)
 		return err;

@@ -32,7 +32,8 @@ const struct hal_option rt_options[] = {
 	[OPT_DRIVER] = {
 		.name = "driver", .type = HAL_OPTION_TEXT, .def = CONFIG_OPT_DRIVER,
 		.max = NPU_NAME_LEN - 1,
-		.help = "The driver to use; empty: the one of the highest rank that finds a device.",
+		.help = "The driver to use; empty: the one of the highest rank that finds a "
+			"device.",
 	},
 	[OPT_VISIBLE_DEVICES] = {
 		.name = "visible_devices", .type = HAL_OPTION_TEXT,
@@ -289,8 +290,8 @@ static int set_locked(const struct rt_option_ref *ref, const char *value)
 	if (hal_load_relaxed(&rt.state) != NPU_STATE_UNINIT &&
 	    hal_load_relaxed(&rt.state) != NPU_STATE_FAILED &&
 	    !(ours && changeable[ref->opt - rt_options]))
-		return hal_fail(-EBUSY, "option_set", "%s is fixed while the library is initialised",
-				ref->opt->name);
+		return hal_fail(-EBUSY, "option_set",
+				"%s is fixed while the library is initialised", ref->opt->name);
 	if (value) {
 		kept = rt_intern(value, strlen(value));
 		if (!kept)

@@ -18,7 +18,8 @@ exists() {
 
 named() {
 	rc=0
-	grep -oE '``[a-z]+/[a-z_]+(\.sh)?( [a-z0-9_]+)?``' "$doc" | tr -d '`' | sort -u >"$work/named"
+	grep -oE '``[a-z]+/[a-z_]+(\.sh)?( [a-z0-9_]+)?``' "$doc" | tr -d '`' | sort -u \
+		>"$work/named"
 	[ "$(wc -l <"$work/named")" -gt 60 ] || { echo "hardly a test is named"; return 1; }
 	while read -r file name; do
 		exists "$file" "$name" || rc=1

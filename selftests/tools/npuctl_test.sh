@@ -39,7 +39,8 @@ null() {	# a device that can do nothing
 
 options() {
 	"$ctl" options >"$work/options" &&
-		is '' "$(grep -vE '^[a-z0-9_]+ ".*" (default|file|environment|api)$' "$work/options")" &&
+		is '' "$(grep -vE '^[a-z0-9_]+ ".*" (default|file|environment|api)$' \
+			"$work/options")" &&
 		is 'simnpu_devices "3" environment' "$("$ctl" options simnpu_devices)" &&
 		is 'log_level "none" environment' \
 			"$(NPU_LOG_LEVEL=none "$ctl" options log_level)" &&

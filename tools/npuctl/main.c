@@ -15,7 +15,7 @@ static const struct command {
 	const char *help;
 } commands[] = {
 	{ "info", cmd_info, "info [DEVICE]     devices, one a line; or all that is known of one" },
-	{ "options", cmd_options, "options [NAME...] options, their values and where they are from" },
+	{ "options", cmd_options, "options [NAME...] options, their values and their sources" },
 	{ "version", cmd_version, "version           version, and what was built in" },
 };
 
