@@ -480,11 +480,10 @@ static int reset(int d, uint64_t deadline)
 	if (!closing_begin(dev))
 		return 0;
 	err = drain(dev, deadline);
+	if (!err)
+		err = destroy_contexts(dev, deadline);
 	if (!err) {
 		rt_events_destroy(dev->hal);
-		err = destroy_contexts(dev, deadline);
-	}
-	if (!err) {
 		hal = forget(d);
 		hal_device_put(hal);
 	}
