@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "hal/internal.h"
 
@@ -31,6 +32,7 @@ int hal_fail_at(int code, const char *op, const struct hal_device *dev, uint64_t
 	va_start(args, fmt);
 	vsnprintf(e.text, sizeof(e.text), fmt, args);
 	va_end(args);
+	strcpy(e.tag, hal_tag_name(hal_tag_current()));
 	return hal_fail_record(&e);
 }
 
@@ -55,19 +57,6 @@ int hal_driver_failed(int code, const char *op, const struct hal_device *dev)
 		return code;
 	return hal_fail_at(code, op, dev, 0, "device %d: the driver answers %s", dev->ordinal,
 			   hal_errno_name(code) ? hal_errno_name(code) : "an unknown error");
-}
-
-void hal_error_save(struct hal_error *e)
-{
-	*e = *hal_error_last();
-}
-
-void hal_error_restore(const struct hal_error *e)
-{
-	if (e->code)
-		hal_fail_record(e);
-	else
-		hal_error_clear();
 }
 
 /* ---- opening and closing -------------------------------------------------------- */

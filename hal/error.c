@@ -42,12 +42,13 @@ int hal_fail(int code, const char *op, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(e.text, sizeof(e.text), fmt, args);
 	va_end(args);
+	strcpy(e.tag, hal_tag_name(hal_tag_current()));
 	return hal_fail_record(&e);
 }
 
 /**
  * hal_fail_record() - the same for a record made up elsewhere
- * @e: the record
+ * @e: the record, its tag included
  *
  * Return: its code.
  */
@@ -58,8 +59,6 @@ int hal_fail_record(const struct hal_error *e)
 	if (t) {
 		t->error = *e;
 		one_line(t->error.text);
-		if (!t->error.tag[0] && t->tag)
-			strcpy(t->error.tag, hal_tag_name(t->tag));
 	}
 	hal_dbg(HAL_LOG_CORE, "%s: %s: %s", e->op ? e->op : "?",
 		hal_errno_name(e->code) ? hal_errno_name(e->code) : "?", e->text);

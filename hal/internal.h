@@ -85,9 +85,6 @@ int hal_need(const struct hal_device *dev, uint64_t caps, const char *op);
 int hal_may_block(const char *op);
 /* Passes the code of a driver on; a driver that said nothing about it gets a text. */
 int hal_driver_failed(int code, const char *op, const struct hal_device *dev);
-/* Keeps the record of the thread over calls that may overwrite it. */
-void hal_error_save(struct hal_error *e);
-void hal_error_restore(const struct hal_error *e);
 
 /* ---- devices, contexts ---- */
 

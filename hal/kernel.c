@@ -287,8 +287,11 @@ int hal_module_unload(uint64_t module, int64_t timeout_ms)
 	return 0;
 }
 
-/* The next module of a context that goes, NULL: none. *ours: not just being unloaded. */
-static struct hal_module *next_of(struct hal_context *ctx, bool *ours)
+/*
+ * The next module of a context that goes, NULL: none. *ours: not just being unloaded.
+ * keep: one that is, stays for ever.
+ */
+static struct hal_module *next_of(struct hal_context *ctx, bool keep, bool *ours)
 {
 	struct hal_module *m = NULL;
 	struct hal_slot *slot;
@@ -302,6 +305,8 @@ static struct hal_module *next_of(struct hal_context *ctx, bool *ours)
 		*ours = hal_slot_is(slot, m->handle);
 		if (*ours)
 			hal_handle_retire(HAL_HANDLE_MODULE, slot);
+		else if (keep)
+			kref_get(&m->ref);
 		hal_spin_unlock(&slot->lock);
 	}
 	pthread_mutex_unlock(&ctx->lock);
@@ -313,7 +318,7 @@ void hal_modules_destroy(struct hal_context *ctx)
 	struct hal_module *m;
 	bool ours;
 
-	while ((m = next_of(ctx, &ours))) {
+	while ((m = next_of(ctx, false, &ours))) {
 		if (!ours)
 			continue;
 		drop_kernels(m);
@@ -327,7 +332,7 @@ void hal_modules_abandon(struct hal_context *ctx)
 	struct hal_module *m;
 	bool ours;
 
-	while ((m = next_of(ctx, &ours)))
+	while ((m = next_of(ctx, true, &ours)))
 		if (ours)
 			drop_kernels(m);
 }

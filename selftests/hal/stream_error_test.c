@@ -60,6 +60,14 @@ TEST_F(stream_error, told_once_by_the_first_wait)
 	/* the stream runs on */
 	EXPECT_EQ(0, launch_nop(b, s));
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	/* a task without a tag does not get that of who waits for it */
+	ASSERT_EQ(0, hal_tag_set(NULL));
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_tag_set("waiting"));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_STREQ("", hal_error_last()->tag);
+	EXPECT_EQ(-EINVAL, hal_stream_sync(0, LONG_MS, 0));
+	EXPECT_STREQ("waiting", hal_error_last()->tag);
 }
 
 TEST_F(stream_error, only_waits_that_cover_it)
