@@ -253,6 +253,23 @@ static int leave_early(int device)
 	return 0;
 }
 
+static int device_in_scope(npu_stream s, int device)
+{
+	NPU_SCOPED_STREAM(s);
+	NPU_SCOPED_DEVICE(device);
+
+	return current_device();
+}
+
+static npu_stream stream_in_scope(npu_stream s)
+{
+	npu_stream got = { 0 };
+	NPU_SCOPED_STREAM(s);
+
+	npu_stream_current(NPU_DEVICE_CURRENT, &got);
+	return got;
+}
+
 TEST_F(guard, scoped)
 {
 	npu_stream s, got;
@@ -262,25 +279,13 @@ TEST_F(guard, scoped)
 	EXPECT_EQ(0, leave_early(7));
 	EXPECT_EQ(NPU_DEVICE_CURRENT, set_device());
 	OK(npu_stream_pool_get(1, 0, &s));
-	{
-		NPU_SCOPED_STREAM(s);
-		NPU_SCOPED_DEVICE(0);
-
-		EXPECT_EQ(0, current_device());
-	}
+	EXPECT_EQ(0, device_in_scope(s, 0));
 	EXPECT_EQ(NPU_DEVICE_CURRENT, set_device());
-	{
-		NPU_SCOPED_STREAM(s);
-		npu_stream_current(NPU_DEVICE_CURRENT, &got);
-		EXPECT_EQ(s.h, got.h);
-	}
-	npu_stream_current(1, &got);
+	EXPECT_EQ(s.h, stream_in_scope(s).h);
+	OK(npu_stream_current(1, &got));
 	EXPECT_NE(s.h, got.h);
-	{
-		/* fails, and changes nothing */
-		NPU_SCOPED_STREAM(NPU_STREAM_CURRENT);
-		EXPECT_EQ(NPU_DEVICE_CURRENT, set_device());
-	}
+	/* fails, and changes nothing */
+	EXPECT_EQ(0, device_in_scope(NPU_STREAM_CURRENT, NPU_DEVICE_CURRENT));
 	EXPECT_EQ(NPU_DEVICE_CURRENT, set_device());
 }
 
