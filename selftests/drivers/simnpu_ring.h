@@ -211,7 +211,7 @@ static inline uint64_t ring_put(struct ring *r, const struct simnpu_desc *d, con
 	ring_room(r, d->slots, grow);
 	to = ring_at(r, r->pos);
 	memcpy((char *)to + 8, (const char *)d + 8, sizeof(*d) - 8);
-	if (d->slots)
+	if (d->slots && more)
 		memcpy(to + 1, more, d->slots * sizeof(*d));
 	if (d->slots)
 		hal_shm_store_relaxed(&ring_at(r, r->pos + 1 + d->slots)->seq, 0);

@@ -386,6 +386,7 @@ TEST_F(sched, waits_between_devices)
 {
 	struct simnpu_export ex = { .handle = self->r.handle };
 	struct simnpu_import im = { 0 }, second = { 0 };
+	struct simnpu_task_error e[2];
 	struct simnpu_handle h;
 	struct ctx other;
 	struct ring far;
@@ -413,14 +414,10 @@ TEST_F(sched, waits_between_devices)
 	slow = put_inc(&self->r, 4096, 1);
 	put_wait(&far, im.handle, slow);
 	EXPECT_EQ(0, ring_wait(&far, 3));
-	{
-		struct simnpu_task_error e[2];
-
-		ASSERT_EQ(1, ring_errors(&far, e, 2));
-		EXPECT_EQ(im.handle, e[0].origin_queue);
-		EXPECT_EQ(slow, e[0].origin_seq);
-		EXPECT_EQ(3, e[0].seq);
-	}
+	ASSERT_EQ(1, ring_errors(&far, e, 2));
+	EXPECT_EQ(im.handle, e[0].origin_queue);
+	EXPECT_EQ(slow, e[0].origin_seq);
+	EXPECT_EQ(3, e[0].seq);
 	ASSERT_EQ(0, ring_close(&self->r));
 	put_wait(&far, im.handle, 1ull << 60);
 	EXPECT_EQ(0, ring_wait(&far, 4));
@@ -998,6 +995,71 @@ TEST_F(sched, storm)
 		EXPECT_EQ(0, s[i].failed);
 		EXPECT_EQ(60 * 39, mem_u64(&self->c, s[i].mem));
 	}
+}
+
+/* ---- without membarrier ---- */
+
+static int no_membarrier(int cmd, unsigned int flags)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+TEST_F(sched, without_membarrier_submitters_pass_a_barrier)
+{
+	struct simnpu_context arg = { 0 };
+	struct hal_sys_ops ops = hal_sys_libc;
+	struct waiter w[4];
+	size_t i;
+	int k;
+
+	EXPECT_EQ(0, io(self->c.fd, CONTEXT_CREATE, &arg));
+	EXPECT_EQ(0, arg.result);
+	ASSERT_EQ(0, dev_close(self->c.fd));
+	ops.membarrier = no_membarrier;
+	hal_sys_set(&ops);
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	arg = (struct simnpu_context){ 0 };
+	EXPECT_EQ(0, io(self->c.fd, CONTEXT_CREATE, &arg));
+	EXPECT_EQ(SIMNPU_CONTEXT_FENCE, arg.result);
+	ASSERT_EQ(0, ring_open(&self->r, &self->c));
+	for (k = 0; k < 20; k++) {
+		for (i = 0; i < ARRAY_SIZE(w); i++) {
+			w[i] = (struct waiter){ .r = &self->r, .seq = self->r.seq + i,
+						.flags = SIMNPU_WAIT_BLOCK };
+			ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
+		}
+		for (i = 0; i < ARRAY_SIZE(w); i++) {
+			put_nop(&self->r);
+			atomic_thread_fence(memory_order_seq_cst);
+			if (self->r.h->doorbell)
+				ring_kick(&self->r);
+		}
+		for (i = 0; i < ARRAY_SIZE(w); i++) {
+			pthread_join(w[i].thread, NULL);
+			EXPECT_EQ(0, w[i].rc);
+		}
+	}
+	/* it is let go here, too */
+	for (k = 0; k < 1000 && !hal_shm_load_acquire(&self->r.h->doorbell); k++)
+		usleep(10000);
+	EXPECT_EQ(1, self->r.h->doorbell);
+	ASSERT_EQ(0, dev_close(self->c.fd));
+	hal_sys_set(NULL);
+	self->c.fd = dev_open(0);
+}
+
+TEST_F(sched, utilization)
+{
+	struct simnpu_info i = { 0 };
+
+	ASSERT_EQ(0, io(self->c.fd, INFO, &i));
+	EXPECT_EQ(0, i.utilization);
+	put_delay(&self->r, 600 * MS);
+	EXPECT_EQ(0, ring_wait_engine(&self->r, 1));
+	ASSERT_EQ(0, io(self->c.fd, INFO, &i));
+	EXPECT_LE(1, i.utilization);
+	EXPECT_GE(100, i.utilization);
 }
 
 /* ---- fork ---- */
