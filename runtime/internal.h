@@ -190,6 +190,18 @@ struct rt_device {
 extern struct rt_device rt_devices[RT_DEVICES];
 
 /**
+ * struct rt_seen - a handle of which a thread knows the device
+ * @handle: the handle
+ * @slot: its slot, which is never unmapped; NULL: the entry is empty
+ * @device: the device of the object, as long as the handle is good
+ */
+struct rt_seen {
+	uint64_t handle;
+	const struct hal_slot *slot;
+	int device;
+};
+
+/**
  * struct rt_thread - what a thread has set
  * @epoch: rt.epoch that the rest was checked against
  * @id: a number that no other thread has
@@ -199,7 +211,7 @@ extern struct rt_device rt_devices[RT_DEVICES];
  * @zero: what stream 0 means with @device set, 0: has to be found out
  * @dev: of each device: the stream set by npu_stream_set_current() or 0, the default stream of
  *	the primary context if known, and rt_device.epoch that they belong to
- * @cache: devices of handles seen; good as long as the handle is
+ * @cache: handles seen last
  */
 struct rt_thread {
 	uint64_t epoch;
@@ -213,10 +225,7 @@ struct rt_thread {
 		uint64_t home;
 		uint32_t epoch;
 	} dev[RT_DEVICES];
-	struct {
-		uint64_t handle;
-		int device;
-	} cache[RT_CACHE];
+	struct rt_seen cache[RT_CACHE];
 };
 
 /**
@@ -344,17 +353,18 @@ static inline int rt_stream(npu_stream s, int hint, const char *op, uint64_t *st
 	return likely(t->zero) ? 0 : rt_stream_zero(t, hint, op, stream);
 }
 
-/* The device of a stream, kernel, module or context; or the error that the handle deserves. */
+static inline uint32_t rt_cache_index(uint64_t h)
+{
+	return (hal_handle_index(h) + hal_handle_type(h) * 5) % RT_CACHE;
+}
+
+/* The device of a stream, kernel or context; or the error that the handle deserves. */
 static inline int rt_handle_device(struct rt_thread *t, uint64_t h, const char *op)
 {
-	uint32_t i = (hal_handle_index(h) * 8 + hal_handle_type(h)) % RT_CACHE;
-	const struct hal_slot *slot;
+	const struct rt_seen *c = &t->cache[rt_cache_index(h)];
 
-	if (likely(t->cache[i].handle == h && h)) {
-		slot = hal_slot_at((enum hal_handle_type)hal_handle_type(h), h);
-		if (likely(slot && hal_slot_is(slot, h)))
-			return t->cache[i].device;
-	}
+	if (likely(c->handle == h && c->slot && hal_slot_is(c->slot, h)))
+		return c->device;
 	return rt_handle_device_slow(t, h, op);
 }
 

@@ -159,15 +159,16 @@ static int ask(uint64_t h, const char *op)
  */
 int rt_handle_device_slow(struct rt_thread *t, uint64_t h, const char *op)
 {
-	uint32_t i = (hal_handle_index(h) * 8 + hal_handle_type(h)) % RT_CACHE;
+	struct rt_seen *c = &t->cache[rt_cache_index(h)];
 	int d = ask(h, op);
 
 	if (d == -1)
 		return hal_fail(-ESTALE, op, "the device of 0x%llx was closed",
 				(unsigned long long)h);
 	if (d >= 0) {
-		t->cache[i].handle = h;
-		t->cache[i].device = d;
+		c->handle = h;
+		c->slot = hal_slot_at((enum hal_handle_type)hal_handle_type(h), h);
+		c->device = d;
 	}
 	return d;
 }
