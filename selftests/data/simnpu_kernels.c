@@ -14,6 +14,16 @@ NPU_SIMNPU_KERNEL(add_u64)
 		*word += p->by;
 }
 
+/* Never ends, whoever asks. */
+NPU_SIMNPU_KERNEL(hang)
+{
+	volatile uint32_t *index = &blk->index;
+
+	(void)args;
+	while (*index != UINT32_MAX)
+		;
+}
+
 /* Runs until the word at the address is not 0, or until it is told to stop. */
 NPU_SIMNPU_KERNEL(wait_u64)
 {

@@ -210,4 +210,30 @@ TEST_F(module, closing_stops_a_kernel_that_looks)
 	ASSERT_EQ(0, ctx_open(&self->c, 0));
 }
 
+TEST_F(module, a_kernel_that_never_ends_does_not_keep_the_program)
+{
+	struct simnpu_info i = { 0 };
+	uint64_t id, start;
+	uint32_t m;
+
+	npu_test_may_leak = true;
+	ASSERT_EQ(0, load_path(&self->c, KERNELS, &m));
+	ASSERT_EQ(0, kernel_get(&self->c, m, "hang", &id));
+	put_launch(&self->r, id, 1, NULL, 0);
+	usleep(20000);
+	start = hal_sys_now();
+	EXPECT_EQ(0, ring_close(&self->r));
+	EXPECT_GT(10 * SEC, hal_sys_now() - start);
+	ASSERT_EQ(0, io(self->c.fd, INFO, &i));
+	EXPECT_EQ(SIMNPU_STATE_LOST, i.state);
+	EXPECT_EQ(0, dev_close(self->c.fd));
+	EXPECT_GT(15 * SEC, hal_sys_now() - start);
+	/* another one takes its place */
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	ASSERT_EQ(0, io(self->c.fd, INFO, &i));
+	EXPECT_EQ(SIMNPU_STATE_OK, i.state);
+	ASSERT_EQ(0, ring_open(&self->r, &self->c));
+	EXPECT_EQ(0, ring_wait_engine(&self->r, put_nop(&self->r)));
+}
+
 TEST_HARNESS_MAIN

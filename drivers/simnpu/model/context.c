@@ -141,6 +141,8 @@ void model_context_free(struct model_context *ctx)
 	model_callback_end(ctx);
 	context_empty(ctx);
 	model_callback_drop(ctx);
+	if (ctx->dev->lost)
+		return;
 	model_arena_put(ctx->arena);
 	free(ctx);
 }

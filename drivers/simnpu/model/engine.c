@@ -421,13 +421,9 @@ static void *engine_main(void *arg)
 	return NULL;
 }
 
-/**
- * model_engine_stop() - end the engine threads
- * @dev: the device, all of whose queues are destroyed
- */
-void model_engine_stop(struct model_device *dev)
+static uint32_t stop_threads(struct model_device *dev)
 {
-	uint32_t i, n;
+	uint32_t n;
 
 	atomic_store(&dev->stop, true);
 	pthread_mutex_lock(&dev->thread_lock);
@@ -436,6 +432,29 @@ void model_engine_stop(struct model_device *dev)
 	atomic_fetch_add(&dev->grants, MODEL_THREADS_MAX);
 	hal_sys_futex_wake(&dev->grants, INT_MAX);
 	model_bell(dev);
+	return n;
+}
+
+/**
+ * model_engine_abandon() - end those engine threads that can, without waiting
+ * @dev: the device, lost
+ */
+void model_engine_abandon(struct model_device *dev)
+{
+	uint32_t i, n = stop_threads(dev);
+
+	for (i = 0; i < n; i++)
+		pthread_detach(dev->threads[i]);
+}
+
+/**
+ * model_engine_stop() - end the engine threads
+ * @dev: the device, all of whose queues are destroyed
+ */
+void model_engine_stop(struct model_device *dev)
+{
+	uint32_t i, n = stop_threads(dev);
+
 	for (i = 0; i < n; i++)
 		pthread_join(dev->threads[i], NULL);
 	hal_store_relaxed(&dev->thread_count, 0);

@@ -189,6 +189,13 @@ void model_device_close(struct model_device *dev)
 {
 	if (--dev->opens)
 		return;
+	if (dev->lost) {
+		/* a thread is in there for good: the next opener gets a new one */
+		atomic_store(&dev->live, false);
+		model_engine_abandon(dev);
+		hal_store_release(&devices[dev->index], NULL);
+		return;
+	}
 	model_engine_stop(dev);
 	atomic_store(&dev->live, false);
 	while (atomic_load(&dev->pins))

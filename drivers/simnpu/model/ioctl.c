@@ -51,7 +51,11 @@ static int io_info(struct model_file *f, void *arg)
 {
 	struct model_device *dev = f->dev;
 	struct simnpu_info *i = arg;
+	bool lost;
 
+	pthread_mutex_lock(&dev->lock);
+	lost = dev->lost;
+	pthread_mutex_unlock(&dev->lock);
 	*i = (struct simnpu_info){
 		.caps = device_caps(dev),
 		.mem_total = dev->mem.total,
@@ -69,7 +73,7 @@ static int io_info(struct model_file *f, void *arg)
 		.args_max = MODEL_ARGS_MAX,
 		.queues = hal_load_relaxed(&dev->queues),
 		.events = hal_load_relaxed(&dev->events),
-		.state = SIMNPU_STATE_OK,
+		.state = lost ? SIMNPU_STATE_LOST : SIMNPU_STATE_OK,
 		.utilization = model_utilization(dev),
 		.look_again_ns = MODEL_LOOK_NS,
 		.kernel_abi = NPU_SIMNPU_KERNEL_ABI,

@@ -307,6 +307,7 @@ struct model_device {
 	bool borrow_modules;
 	_Atomic bool paused;
 	_Atomic bool stop;
+	bool lost;		/* a task does not end; under lock */
 	_Atomic bool live;	/* its memory is there */
 	_Atomic uint32_t pins;	/* copies of other devices that use its memory */
 	const struct model_part *part;
@@ -479,6 +480,7 @@ int model_kick(struct model_queue *q);
 void model_bell(struct model_device *dev);
 int model_thread_need(struct model_device *dev);
 void model_engine_stop(struct model_device *dev);
+void model_engine_abandon(struct model_device *dev);
 void model_active_remove(struct model_queue *q);
 void model_look(struct model_device *dev, uint64_t now);
 uint32_t model_utilization(struct model_device *dev);

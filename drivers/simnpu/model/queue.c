@@ -8,6 +8,7 @@
 #include "drivers/simnpu/model/model.h"
 
 #define REST_NAP_NS 200000u
+#define HUNG_NS 5000000000ull	/* what a task may take to end when it is asked to */
 
 /* What the file behind an exported queue says. */
 struct exported {
@@ -198,34 +199,36 @@ int model_queue_grow(struct model_file *f, struct simnpu_grow *arg)
 
 /* ---- destroy ------------------------------------------------------------------------ */
 
-/* Gets the queue away from whoever has it; it may run a task just now. */
-static void queue_seize(struct model_queue *q)
+/* Gets the queue away from whoever has it; false: its task does not end. */
+static bool queue_seize(struct model_queue *q)
 {
+	uint64_t end = hal_sys_now() + HUNG_NS;
 	uint32_t run;
 
-	for (;;) {
+	while (hal_sys_now() < end) {
 		run = hal_load_acquire(&q->run);
 		switch (run) {
 		case RUN_IDLE:
 			if (atomic_compare_exchange_strong(&q->run, &run, RUN_DEAD))
-				return;
+				return true;
 			break;
 		case RUN_READY:
 			if (model_ready_steal(q))
-				return;
+				return true;
 			break;
 		case RUN_PARKED:
 			if (model_unpark(q))
-				return;
+				return true;
 			break;
 		case RUN_CALLBACK:
 			if (model_callback_cancel(q))
-				return;
+				return true;
 			break;
 		default:
 			hal_sys_futex_wait(&q->run, run, hal_sys_now() + REST_NAP_NS);
 		}
 	}
+	return false;
 }
 
 static void queue_free(struct model_queue *q)
@@ -250,23 +253,34 @@ static void queue_free(struct model_queue *q)
  * @q: the queue
  *
  * Context: under the device's lock, which is dropped while a task comes to its end.
+ * One that does not end makes the device lost: then nothing of it is given back.
  */
 void model_queue_kill(struct model_queue *q)
 {
 	struct model_device *dev = q->dev;
+	bool seized;
 
 	model_table_del(&hal_load_relaxed(&q->file)->table, hal_load_relaxed(&q->handle));
 	hal_list_del(&q->node);
 	/* nobody finds it any more, so it is this thread's alone to destroy */
 	atomic_store(&q->stop, 1);
 	pthread_mutex_unlock(&dev->lock);
-	queue_seize(q);
-	atomic_store(&q->run, RUN_DEAD);
+	seized = queue_seize(q);
+	if (seized)
+		atomic_store(&q->run, RUN_DEAD);
 	hal_store_release(&q->handle, 0);
 	model_active_remove(q);
 	model_wake_all(q);
 	pthread_mutex_lock(&dev->lock);
-	queue_free(q);
+	if (seized) {
+		queue_free(q);
+		return;
+	}
+	/* the thread and all that it may touch are left to it */
+	if (!dev->lost)
+		hal_err(HAL_LOG_MODEL, "simnpu%u: a task does not end: the device is lost",
+			dev->index);
+	dev->lost = true;
 }
 
 static int import_del(struct model_file *f, uint32_t handle)
