@@ -48,6 +48,7 @@ int hal_context_create(struct hal_device *dev, uint64_t *ctx)
 	size_t size = dev->drv->device->context_size;
 	struct hal_context *c;
 	struct hal_slot *slot;
+	uint32_t fills;
 	int rc;
 
 	*ctx = 0;
@@ -61,10 +62,10 @@ int hal_context_create(struct hal_device *dev, uint64_t *ctx)
 	rc = hal_handle_alloc(HAL_HANDLE_CONTEXT, &slot);
 	if (rc)
 		goto free;
-	hal_error_clear();
+	fills = hal_fills();
 	rc = dev->drv->device->context_init(c);
 	if (rc) {
-		hal_driver_failed(rc, "context_create", dev);
+		hal_driver_failed(rc, "context_create", dev, fills);
 		goto free_slot;
 	}
 	pthread_mutex_lock(&dev->lock);

@@ -51,9 +51,9 @@ int hal_may_block(const char *op)
 	return hal_fail(-EDEADLK, op, "a callback must not wait");
 }
 
-int hal_driver_failed(int code, const char *op, const struct hal_device *dev)
+int hal_driver_failed(int code, const char *op, const struct hal_device *dev, uint32_t fills)
 {
-	if (hal_error_last()->code == code)
+	if (hal_fills() != fills && hal_error_last()->code == code)
 		return code;
 	return hal_fail_at(code, op, dev, 0, "device %d: the driver answers %s", dev->ordinal,
 			   hal_errno_name(code) ? hal_errno_name(code) : "an unknown error");
@@ -105,6 +105,7 @@ static void forget(struct hal_device *dev)
 static int bring_up(struct hal_device *dev)
 {
 	const struct hal_driver *drv = dev->drv;
+	uint32_t fills;
 	int rc;
 
 	rc = hal_driver_up(drv);
@@ -113,10 +114,10 @@ static int bring_up(struct hal_device *dev)
 	rc = hal_driver_check(drv, NULL);
 	if (rc)
 		goto down;
-	hal_error_clear();
+	fills = hal_fills();
 	rc = drv->device->init(dev);
 	if (rc) {
-		hal_driver_failed(rc, "device_open", dev);
+		hal_driver_failed(rc, "device_open", dev, fills);
 		goto down;
 	}
 	rc = hal_driver_check(drv, &dev->info);

@@ -58,6 +58,7 @@ int hal_fail_record(const struct hal_error *e)
 
 	if (t) {
 		t->error = *e;
+		t->fills++;
 		one_line(t->error.text);
 	}
 	hal_dbg(HAL_LOG_CORE, "%s: %s: %s", e->op ? e->op : "?",

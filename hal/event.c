@@ -145,6 +145,7 @@ static int part_make(struct hal_context *ctx, uint64_t event, struct hal_event *
 	const struct hal_event_ops *ops = ctx->dev->drv->event;
 	struct hal_event *e;
 	size_t size;
+	uint32_t fills;
 	int rc;
 
 	rc = hal_need(ctx->dev, NPU_CAP_EVENT_TIMING, "event_record");
@@ -160,14 +161,14 @@ static int part_make(struct hal_context *ctx, uint64_t event, struct hal_event *
 	e->ctx = ctx;
 	e->handle = event;
 	hal_list_init(&e->node);
-	hal_error_clear();
+	fills = hal_fills();
 	rc = ops->init(e);
 	if (rc == -ENOSPC) {	/* perhaps only because of those that were not yet freed */
 		hal_events_reap(ctx, true);
 		rc = ops->init(e);
 	}
 	if (rc) {
-		hal_driver_failed(rc, "event_record", ctx->dev);
+		hal_driver_failed(rc, "event_record", ctx->dev, fills);
 		free(e);
 		hal_context_put(ctx);
 		return rc;

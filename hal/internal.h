@@ -83,8 +83,19 @@ int hal_fail_at(int code, const char *op, const struct hal_device *dev, uint64_t
 int hal_need(const struct hal_device *dev, uint64_t caps, const char *op);
 /* -EDEADLK inside a callback. */
 int hal_may_block(const char *op);
-/* Passes the code of a driver on; a driver that said nothing about it gets a text. */
-int hal_driver_failed(int code, const char *op, const struct hal_device *dev);
+/* How often the thread's record was filled. */
+static inline uint32_t hal_fills(void)
+{
+	struct hal_tls *t = hal_tls_peek();
+
+	return t ? t->fills : 0;
+}
+
+/*
+ * Passes the code of a driver on. A driver that has not filled the record since @fills, as it
+ * should have, gets a text.
+ */
+int hal_driver_failed(int code, const char *op, const struct hal_device *dev, uint32_t fills);
 
 /* ---- devices, contexts ---- */
 

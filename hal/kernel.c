@@ -109,6 +109,7 @@ static int load(struct hal_context *ctx, uint64_t caps, const struct source *src
 {
 	struct hal_module *m;
 	struct hal_slot *slot;
+	uint32_t fills;
 	int rc;
 
 	rc = hal_need(ctx->dev, caps, "module_load");
@@ -122,10 +123,10 @@ static int load(struct hal_context *ctx, uint64_t caps, const struct source *src
 	rc = hal_handle_alloc(HAL_HANDLE_MODULE, &slot);
 	if (rc)
 		goto free;
-	hal_error_clear();
+	fills = hal_fills();
 	rc = do_load(m, src);
 	if (rc) {
-		hal_driver_failed(rc, "module_load", ctx->dev);
+		hal_driver_failed(rc, "module_load", ctx->dev, fills);
 		goto free_slot;
 	}
 	rc = publish(m, slot);
@@ -378,12 +379,13 @@ static int look_up(struct hal_module *m, uint64_t module, const char *name, uint
 {
 	size_t len = strlen(name) + 1;
 	struct hal_kernel *k, *other;
+	uint32_t fills;
 	int rc;
 
 	k = hal_zalloc(sizeof(*k) + len);
 	if (!k)
 		return hal_fail_at(-ENOMEM, "kernel_get", m->ctx->dev, 0, "no memory for a kernel");
-	hal_error_clear();
+	fills = hal_fills();
 	rc = m->ctx->dev->drv->kernel->get(m, name, &k->token);
 	if (rc) {
 		if (rc == -ESRCH)
@@ -391,7 +393,7 @@ static int look_up(struct hal_module *m, uint64_t module, const char *name, uint
 				    "module 0x%llx has no kernel \"%s\"",
 				    (unsigned long long)module, name);
 		else
-			hal_driver_failed(rc, "kernel_get", m->ctx->dev);
+			hal_driver_failed(rc, "kernel_get", m->ctx->dev, fills);
 		free(k);
 		return rc;
 	}

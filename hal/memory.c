@@ -189,6 +189,7 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 {
 	uint64_t align = ctx->dev->info.mem_align;
 	struct hal_memory *m;
+	uint32_t fills;
 	int rc;
 
 	if (!align)
@@ -200,13 +201,13 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	if (!m)
 		return too_much(ctx, size, op);
 	m->real_size = (size_t)hal_align_up(size, align);
-	hal_error_clear();
+	fills = hal_fills();
 	rc = do_alloc(m);
 	if (rc) {
 		if (rc == -ENOMEM)
 			too_much(ctx, size, op);
 		else
-			hal_driver_failed(rc, op, ctx->dev);
+			hal_driver_failed(rc, op, ctx->dev, fills);
 		goto free;
 	}
 	if (!insert(m)) {
@@ -285,6 +286,7 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 {
 	static const char op[] = "host_register";
 	struct hal_memory *m;
+	uint32_t fills;
 	int rc;
 
 	rc = check_alloc(ctx, NPU_CAP_HOST_REGISTER, 0, op);
@@ -302,10 +304,10 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 				 "some of the %zu bytes at %p is registered or ours", size, ptr);
 		goto free;
 	}
-	hal_error_clear();
+	fills = hal_fills();
 	rc = ctx->dev->drv->memory->host_register(m);
 	if (rc) {
-		hal_driver_failed(rc, op, ctx->dev);
+		hal_driver_failed(rc, op, ctx->dev, fills);
 		goto out;
 	}
 	rc = attach(m, op);

@@ -94,6 +94,7 @@ int hal_stream_create(struct hal_context *ctx, const struct hal_stream_attr *att
 	struct hal_slot *slot;
 	struct hal_stream *s;
 	size_t size;
+	uint32_t fills;
 	int rc;
 
 	*stream = 0;
@@ -114,10 +115,10 @@ int hal_stream_create(struct hal_context *ctx, const struct hal_stream_attr *att
 		goto free;
 	s->slot = (struct hal_stream_slot *)slot;
 	s->first_seq = hal_load_relaxed(&s->slot->next_seq);	/* relaxed: the slot is ours */
-	hal_error_clear();
+	fills = hal_fills();
 	rc = s->ops->init(s);
 	if (rc) {
-		hal_driver_failed(rc, "stream_create", dev);
+		hal_driver_failed(rc, "stream_create", dev, fills);
 		goto free_slot;
 	}
 	rc = publish(s);

@@ -68,13 +68,15 @@ static int make_room(struct hal_submit *sub)
 	struct hal_stream *s = sub->s;
 	int64_t timeout = hal_load_relaxed(&op_timeout_ms);
 	uint64_t word;
+	uint32_t fills;
 	int rc;
 
+	fills = hal_fills();
 	rc = s->ops->prepare(s);
 	if (!rc)
 		return HAL_SUBMIT_AGAIN;
 	if (rc != -EAGAIN)
-		return hal_driver_failed(rc, sub->op, s->ctx->dev);
+		return hal_driver_failed(rc, sub->op, s->ctx->dev, fills);
 	if (s->flags & NPU_STREAM_NONBLOCK)
 		return hal_fail_at(rc, sub->op, s->ctx->dev, sub->stream, "stream 0x%llx is full",
 				   (unsigned long long)sub->stream);
@@ -118,7 +120,8 @@ static int refused(struct hal_submit *sub, int code)
 		return hal_fail_at(-EINVAL, sub->op, dev, sub->stream,
 				   "a launch has up to %u blocks", dev->info.blocks_max);
 	default:
-		return hal_driver_failed(code, sub->op, dev);
+		/* under the lock a driver can't fill it */
+		return hal_driver_failed(code, sub->op, dev, hal_fills());
 	}
 }
 
@@ -403,6 +406,7 @@ static int wait_for(struct hal_stream *s, struct wait *w, uint64_t place)
 {
 	struct hal_submit sub = { .stream = s->handle, .op = "stream_wait", .place = place };
 	struct hal_device *dev = s->ctx->dev, *other = w->other->ctx->dev;
+	uint32_t fills;
 	int rc;
 
 	if (dev->drv != other->drv)
@@ -411,9 +415,10 @@ static int wait_for(struct hal_stream *s, struct wait *w, uint64_t place)
 				   (unsigned long long)sub.stream, dev->drv->name,
 				   (unsigned long long)w->other->handle, other->drv->name);
 	if (dev != other && s->ops->prepare_wait) {
+		fills = hal_fills();
 		rc = s->ops->prepare_wait(s, w->other);
 		if (rc)
-			return hal_driver_failed(rc, sub.op, dev);
+			return hal_driver_failed(rc, sub.op, dev, fills);
 	}
 	return submit(&sub, issue_wait, w);
 }

@@ -12,6 +12,7 @@
 /**
  * struct hal_tls - what a thread carries
  * @error: its error record; code 0: none
+ * @fills: how often the record was filled
  * @tag: number of the tag it submits under
  * @callback_depth: callbacks that it is inside of
  * @runtime: the runtime's; see hal_tls_set_free()
@@ -19,6 +20,7 @@
  */
 struct hal_tls {
 	struct hal_error error;
+	uint32_t fills;
 	uint32_t tag;
 	uint32_t callback_depth;
 	void *runtime;

@@ -310,6 +310,25 @@ TEST_F(failing, allocations)
 	}
 }
 
+/* What has gone well leaves the record alone; a driver that is silent gets its own text. */
+TEST_F(failing, records)
+{
+	struct bed *b = &self->b;
+	unsigned int step;
+
+	hal_fail(-EIO, "before", "an old failure");
+	for (step = 0; step < STEPS; step++)
+		ASSERT_EQ(0, do_step(b, self->s, (enum step)step));
+	EXPECT_EQ(-EIO, hal_error_last()->code);
+	EXPECT_STREQ("an old failure", hal_error_last()->text);
+	fake_fail(FAKE_STREAM_INIT, 1, 1, -EIO);
+	EXPECT_EQ(-EIO, do_step(b, self->s, STEP_STREAM));
+	EXPECT_STREQ("stream_create", hal_error_last()->op);
+	fake_fail(FAKE_SUBMIT, 1, 1, -EIO);
+	EXPECT_EQ(-EIO, launch_nop(b, self->s));
+	EXPECT_STREQ("launch", hal_error_last()->op);
+}
+
 /* Lists of more streams than there is room for on the stack. */
 TEST_F(failing, lists_of_streams)
 {
