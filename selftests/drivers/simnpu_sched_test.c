@@ -1032,7 +1032,7 @@ TEST_F(sched, without_membarrier_submitters_pass_a_barrier)
 		for (i = 0; i < ARRAY_SIZE(w); i++) {
 			put_nop(&self->r);
 			atomic_thread_fence(memory_order_seq_cst);
-			if (self->r.h->doorbell)
+			if (hal_shm_load_relaxed(&self->r.h->doorbell))
 				ring_kick(&self->r);
 		}
 		for (i = 0; i < ARRAY_SIZE(w); i++) {
