@@ -237,6 +237,13 @@ void hal_modules_abandon(struct hal_context *ctx);
 /* Device addresses, so that a stale pointer is never taken for one of the host. */
 int hal_memory_add_device(struct hal_device *dev);
 void hal_memory_del_device(struct hal_device *dev);
+/*
+ * Looks both sides of a copy up: their devices, no references. Returns NULL, or what is wrong and
+ * with *which side.
+ */
+const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
+			    struct hal_device **dst_dev, struct hal_device **src_dev,
+			    const char **which);
 /* Checks a range of device memory; its device, no reference. */
 int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
 

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Copies: what is checked of all of them, and those and fills that are ordered with
+ * no stream.
+ */
+#include <string.h>
+
+#include "hal/internal.h"
+
+static bool span_of(const struct hal_copy *c, size_t pitch, uint64_t *span)
+{
+	return !__builtin_mul_overflow((uint64_t)pitch, (uint64_t)c->height - 1, span) &&
+	       !__builtin_add_overflow(*span, (uint64_t)c->width, span);
+}
+
+static enum npu_copy_kind kind_of(const struct hal_device *dst, const struct hal_device *src)
+{
+	if (dst)
+		return src ? NPU_COPY_D2D : NPU_COPY_H2D;
+	return src ? NPU_COPY_D2H : NPU_COPY_H2H;
+}
+
+static const char *const kind_names[] = {
+	"auto", "host to host", "host to device", "device to host", "device to device",
+};
+
+/* What can be said without looking at the pointers: NULL or what is wrong. */
+static const char *check_shape(struct hal_copy *c, uint64_t *dst_span, uint64_t *src_span)
+{
+	if ((uint32_t)c->kind > NPU_COPY_D2D)
+		return "unknown kind";
+	if (c->height == 1) {
+		c->dst_pitch = c->width;
+		c->src_pitch = c->width;
+	}
+	if (c->dst_pitch < c->width || c->src_pitch < c->width)
+		return "a pitch below the width";
+	if (!span_of(c, c->dst_pitch, dst_span) || !span_of(c, c->src_pitch, src_span))
+		return "a size that overflows";
+	return NULL;
+}
+
+/**
+ * hal_copy_check() - check a copy and resolve its direction
+ * @c: the copy
+ * @dst_dev: out: device of dst, NULL: host
+ * @src_dev: out: the same of src
+ * @op: for the error record
+ *
+ * Of a single row the pitches do not matter, and become its width.
+ * Return: 0, -EINVAL.
+ */
+int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
+		   const char *op)
+{
+	uint64_t dst_span, src_span;
+	enum npu_copy_kind kind;
+	const char *wrong, *which;
+
+	*dst_dev = NULL;
+	*src_dev = NULL;
+	c->peer = false;
+	if (!c->width || !c->height) {
+		c->kind = NPU_COPY_H2H;
+		return 0;
+	}
+	wrong = check_shape(c, &dst_span, &src_span);
+	if (wrong)
+		return hal_fail(-EINVAL, op, "%s", wrong);
+	wrong = hal_memory_look(c, dst_span, src_span, dst_dev, src_dev, &which);
+	if (wrong)
+		return hal_fail(-EINVAL, op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
+				c->width, c->height, c->dst, c->src);
+	kind = kind_of(*dst_dev, *src_dev);
+	if (c->kind != NPU_COPY_AUTO && c->kind != kind)
+		return hal_fail(-EINVAL, op, "said to go from %s, but goes from %s (%p from %p)",
+				kind_names[c->kind], kind_names[kind], c->dst, c->src);
+	c->kind = kind;
+	c->peer = kind == NPU_COPY_D2D && *dst_dev != *src_dev;
+	return 0;
+}
+
+static void copy_on_host(const struct hal_copy *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->height; i++)
+		memmove((char *)c->dst + i * c->dst_pitch,
+			(const char *)c->src + i * c->src_pitch, c->width);
+}
+
+/**
+ * hal_mem_copy() - copy now
+ * @ctx: a context on the device of one side
+ * @c: the copy; resolved as by hal_copy_check()
+ *
+ * Ordered with no stream; done when it returns.
+ * Return: 0, -EINVAL, -EXDEV (neither side is of the context's device), -EOPNOTSUPP, the
+ * device's state, or as the driver fails.
+ */
+int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c)
+{
+	struct hal_device *dst, *src;
+	uint64_t caps = NPU_CAP_MEM;
+	int rc;
+
+	rc = hal_copy_check(c, &dst, &src, "memcpy");
+	if (rc || !c->width || !c->height)
+		return rc;
+	if (c->kind == NPU_COPY_H2H) {
+		copy_on_host(c);
+		return 0;
+	}
+	if (dst != ctx->dev && src != ctx->dev)
+		return hal_fail_at(-EXDEV, "memcpy", ctx->dev, 0,
+				   "neither %p nor %p is memory of device %d", c->dst, c->src,
+				   ctx->dev->ordinal);
+	if (c->height > 1)
+		caps |= NPU_CAP_COPY_2D;
+	if (c->peer)
+		caps |= NPU_CAP_PEER;
+	rc = hal_need(ctx->dev, caps, "memcpy");
+	if (!rc)
+		rc = hal_device_usable(ctx->dev, "memcpy");
+	return rc ? rc : ctx->dev->drv->memory->copy(ctx, c);
+}
+
+/**
+ * hal_mem_fill() - set bytes of device memory now
+ * @ctx: a context on its device
+ * @dst: the first byte
+ * @byte: the value, of which the low eight bits count
+ * @size: how many
+ *
+ * Return: 0, -EINVAL (not device memory, or it leaves its allocation), -EXDEV, -EOPNOTSUPP, the
+ * device's state, or as the driver fails.
+ */
+int hal_mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size)
+{
+	struct hal_device *dev;
+	int rc;
+
+	rc = hal_need(ctx->dev, NPU_CAP_MEM, "memset");
+	if (rc || !size)
+		return rc;
+	rc = hal_range_check(dst, size, &dev, "memset");
+	if (rc)
+		return rc;
+	if (dev != ctx->dev)
+		return hal_fail_at(-EXDEV, "memset", ctx->dev, 0, "%p is memory of device %d", dst,
+				   dev->ordinal);
+	rc = hal_device_usable(dev, "memset");
+	return rc ? rc : dev->drv->memory->fill(ctx, dst, byte & 0xff, size);
+}
