@@ -10,11 +10,6 @@
 /* How many ended parts one call looks through. */
 #define REAP_MAX 16
 
-static struct hal_event_slot *slot_at(uint64_t event)
-{
-	return (struct hal_event_slot *)hal_slot_at(HAL_HANDLE_EVENT, event);
-}
-
 /*
  * Writers hold the slot's lock. Each store is a release, so that none comes before
  * the version turned odd; readers' loads acquire, so that none comes after the
@@ -35,7 +30,7 @@ static inline void write_point_locked(struct hal_event_slot *slot, uint64_t stre
 
 HAL_INLINE bool read_point(uint64_t event, struct hal_point *p)
 {
-	struct hal_event_slot *slot = slot_at(event);
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 	uint32_t v;
 
 	if (unlikely(!slot || !hal_slot_is(&slot->slot, event)))
@@ -180,7 +175,7 @@ static int part_make(struct hal_context *ctx, uint64_t event, struct hal_event *
 /* Puts a part into the event's slot, in place of the one there. */
 static int part_install(uint64_t event, struct hal_event *e, struct hal_event **old)
 {
-	struct hal_event_slot *slot = slot_at(event);
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 	struct hal_context *ctx = e->ctx;
 	struct hal_event *now;
 	int rc;
@@ -273,7 +268,7 @@ int hal_event_create(uint32_t flags, uint64_t *event)
  */
 int hal_event_destroy(uint64_t event)
 {
-	struct hal_event_slot *slot = slot_at(event);
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 	struct hal_event *e = NULL;
 	bool found = false;
 
@@ -306,7 +301,7 @@ void hal_events_destroy(struct hal_context *ctx)
 	while (!hal_list_empty(&ctx->events)) {
 		e = hal_list_entry(ctx->events.next, struct hal_event, node);
 		hal_list_del(&e->node);
-		slot = slot_at(e->handle);
+		slot = hal_event_slot_at(e->handle);
 		hal_spin_lock(&slot->slot.lock);
 		/* else somebody destroys or replaces it now, and lets it go */
 		ours = hal_slot_is(&slot->slot, e->handle) &&
@@ -337,7 +332,7 @@ void hal_events_abandon(struct hal_context *ctx)
 	hal_list_for_each(n, &ctx->events) {
 		struct hal_event *e = hal_list_entry(n, struct hal_event, node);
 
-		slot = slot_at(e->handle);
+		slot = hal_event_slot_at(e->handle);
 		hal_spin_lock(&slot->slot.lock);
 		if (hal_load_relaxed(&slot->slot.obj) == e) {
 			hal_store_relaxed(&slot->slot.obj, NULL);
@@ -403,7 +398,7 @@ static int record_timed(struct hal_event_slot *slot, uint64_t event, struct hal_
  */
 int hal_event_record(uint64_t event, uint64_t stream, uint64_t place)
 {
-	struct hal_event_slot *slot = slot_at(event);
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 	struct hal_stream_slot *s = hal_stream_slot_at(stream);
 	struct hal_device *dev;
 	uint64_t seq;
@@ -459,7 +454,9 @@ int hal_event_query(uint64_t event)
 
 	if (unlikely(!read_point(event, &p)))
 		return stale(event, "event_query");
-	return hal_point_query(&p);
+	if (unlikely(!p.seq))
+		return 0;
+	return hal_slot_query(hal_stream_slot_at(p.stream), &p);
 }
 
 /**
@@ -501,7 +498,7 @@ int hal_stream_wait_event(uint64_t stream, uint64_t event, uint64_t place)
 /* The driver's part, a reference, and the point of the last record. */
 static int part_get(uint64_t event, struct hal_event **e, struct hal_point *p, const char *op)
 {
-	struct hal_event_slot *slot = slot_at(event);
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 	int rc = -ESTALE;
 
 	*e = NULL;
@@ -604,7 +601,7 @@ put_a:
  */
 int hal_event_device(uint64_t event, struct hal_device **dev)
 {
-	struct hal_event_slot *slot = slot_at(event);
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 
 	*dev = NULL;
 	if (!slot || !hal_slot_is(&slot->slot, event))

@@ -8,7 +8,6 @@
 
 #include "hal/internal.h"
 
-#define CHUNKS ((1u << HAL_HANDLE_INDEX_BITS) / HAL_HANDLE_CHUNK)
 #define NO_SLOT UINT32_MAX
 /* A slot that has come this far is retired: its next generation would be 0. */
 #define LAST_GEN 0xfffffffeu
@@ -22,12 +21,12 @@ struct table_state {
 	bool seeded;
 };
 
-static char *_Atomic chunks[HAL_HANDLE_TYPES][CHUNKS];
+char *_Atomic hal_handle_chunks[HAL_HANDLE_TYPES][HAL_HANDLE_CHUNKS];
 static _Atomic uint32_t in_use[HAL_HANDLE_TYPES];
 static _Atomic uint32_t high_mark[HAL_HANDLE_TYPES];
 
 #define TABLE(name, size) \
-	[HAL_HANDLE_##name] = { chunks[HAL_HANDLE_##name], HAL_HANDLE_##name, (size) }
+	[HAL_HANDLE_##name] = { hal_handle_chunks[HAL_HANDLE_##name], HAL_HANDLE_##name, (size) }
 
 struct hal_table hal_tables[HAL_HANDLE_TYPES] = {
 	TABLE(STREAM, sizeof(struct hal_stream_slot)),
@@ -60,7 +59,7 @@ static uint32_t random_seed(void)
 
 static struct hal_slot *slot_of(enum hal_handle_type type, uint32_t i)
 {
-	char *c = hal_load_acquire(&chunks[type][i / HAL_HANDLE_CHUNK]);
+	char *c = hal_load_acquire(&hal_handle_chunks[type][i / HAL_HANDLE_CHUNK]);
 
 	return (struct hal_slot *)(c + (size_t)(i % HAL_HANDLE_CHUNK) *
 				   hal_tables[type].slot_size);
@@ -76,7 +75,7 @@ static int add_chunk_locked(enum hal_handle_type type, uint32_t n)
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &p);
 	if (rc)
 		return rc;
-	hal_store_release(&chunks[type][n], p);
+	hal_store_release(&hal_handle_chunks[type][n], p);
 	return 0;
 }
 
@@ -88,7 +87,7 @@ static int take_fresh_locked(enum hal_handle_type type, struct hal_slot **slot)
 
 	if (i >= CONFIG_HAL_HANDLES_MAX)
 		return -ENOSPC;
-	if (!hal_load_relaxed(&chunks[type][i / HAL_HANDLE_CHUNK])) {
+	if (!hal_load_relaxed(&hal_handle_chunks[type][i / HAL_HANDLE_CHUNK])) {
 		rc = add_chunk_locked(type, i / HAL_HANDLE_CHUNK);
 		if (rc)
 			return rc;

@@ -69,9 +69,75 @@ struct hal_kernel_slot {
 	struct hal_context *_Atomic ctx;
 } __attribute__((aligned(HAL_CACHELINE)));
 
-static inline struct hal_stream_slot *hal_stream_slot_at(uint64_t h)
+#define HAL_HANDLE_CHUNKS ((1u << HAL_HANDLE_INDEX_BITS) / HAL_HANDLE_CHUNK)
+
+extern char *_Atomic hal_handle_chunks[HAL_HANDLE_TYPES][HAL_HANDLE_CHUNKS];
+
+/* hal_slot_at() where the size is known: a shift instead of two loads and a product. */
+HAL_INLINE void *hal_typed_slot_at(enum hal_handle_type type, size_t size, uint64_t h)
 {
-	return (struct hal_stream_slot *)hal_slot_at(HAL_HANDLE_STREAM, h);
+	uint32_t i = hal_handle_index(h);
+	char *c;
+
+	if (unlikely(hal_handle_type(h) != (uint32_t)type))
+		return NULL;
+	c = hal_load_acquire(&hal_handle_chunks[type][i / HAL_HANDLE_CHUNK]);
+	if (unlikely(!c))
+		return NULL;
+	return c + (size_t)(i % HAL_HANDLE_CHUNK) * size;
+}
+
+HAL_INLINE struct hal_stream_slot *hal_stream_slot_at(uint64_t h)
+{
+	return hal_typed_slot_at(HAL_HANDLE_STREAM, sizeof(struct hal_stream_slot), h);
+}
+
+HAL_INLINE struct hal_event_slot *hal_event_slot_at(uint64_t h)
+{
+	return hal_typed_slot_at(HAL_HANDLE_EVENT, sizeof(struct hal_event_slot), h);
+}
+
+HAL_INLINE struct hal_kernel_slot *hal_kernel_slot_at(uint64_t h)
+{
+	return hal_typed_slot_at(HAL_HANDLE_KERNEL, sizeof(struct hal_kernel_slot), h);
+}
+
+/* ---- how far a stream is ---- */
+
+/* A slot's last completed number; false: ask the driver. */
+HAL_INLINE bool hal_slot_word(struct hal_stream_slot *slot, uint64_t *word)
+{
+	const uint64_t *t = hal_load_acquire(&slot->timeline);
+
+	if (unlikely(!t))
+		return false;
+	*word = hal_shm_load_acquire(t);
+	return true;
+}
+
+HAL_INLINE bool hal_word_covers(uint64_t word, uint64_t seq)
+{
+	return (word & ~HAL_TIMELINE_ERROR) >= seq;
+}
+
+/* Whether there is a failure that somebody may have to be told of. Looked at after the word. */
+HAL_INLINE bool hal_word_failed(struct hal_stream_slot *slot, uint64_t word)
+{
+	return (word & HAL_TIMELINE_ERROR) || hal_load_acquire(&slot->err);
+}
+
+/* With a reference: where there is no timeline, or a failure. */
+int hal_query_slow(const struct hal_point *p);
+/* hal_point_query() for a slot that is there. */
+HAL_INLINE int hal_slot_query(struct hal_stream_slot *slot, const struct hal_point *p)
+{
+	uint64_t word;
+
+	if (unlikely(!hal_slot_word(slot, &word)))
+		return hal_query_slow(p);
+	if (!hal_word_covers(word, p->seq))
+		return -EINPROGRESS;
+	return unlikely(hal_word_failed(slot, word)) ? hal_query_slow(p) : 0;
 }
 
 /* ---- errors ---- */

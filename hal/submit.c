@@ -176,7 +176,7 @@ HAL_INLINE int issue_launch(struct hal_stream_slot *slot, struct hal_stream *s,
 	struct hal_launch *l = arg;
 	const struct hal_device *dev = hal_load_relaxed(&slot->dev);
 
-	k = (struct hal_kernel_slot *)hal_slot_at(HAL_HANDLE_KERNEL, sub->kernel);
+	k = hal_kernel_slot_at(sub->kernel);
 	if (unlikely(!k))
 		return HAL_SUBMIT_KERNEL;
 	l->kernel = hal_load_acquire(&k->token);
@@ -435,20 +435,24 @@ static int wait_for(struct hal_stream *s, struct wait *w, uint64_t place)
 int hal_stream_wait_point(uint64_t stream, const struct hal_point *p, uint64_t place)
 {
 	struct hal_stream_slot *slot = hal_stream_slot_at(p->stream);
+	struct hal_stream_slot *own = hal_stream_slot_at(stream);
 	struct wait w = { .seq = p->seq };
 	struct hal_stream *s;
 	int rc;
 
-	rc = check_stream(stream, "stream_wait");
-	if (rc || !p->seq)
-		return rc;
-	if (!slot)
+	if (unlikely(!own || !hal_slot_is(&own->slot, stream)))
+		return hal_handle_error(HAL_HANDLE_STREAM, stream, "stream_wait");
+	if (!p->seq)
+		return 0;
+	if (unlikely(!slot))
 		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "stream_wait");
+	if (!hal_slot_query(slot, p))
+		return 0;
 	if (p->seq >= hal_load_acquire(&slot->next_seq))
 		return hal_fail(-EINVAL, "stream_wait", "stream 0x%llx has had no task %llu",
 				(unsigned long long)p->stream, (unsigned long long)p->seq);
 	/* in its own slot is its own past, or that of one that is gone */
-	if (hal_handle_index(stream) == hal_handle_index(p->stream) || !hal_point_query(p))
+	if (own == slot)
 		return 0;
 	w.other = hal_point_get(p);
 	if (!w.other)

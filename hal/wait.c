@@ -4,28 +4,6 @@
  */
 #include "hal/internal.h"
 
-/* A stream's slot with the last completed number; false: ask the driver. */
-HAL_INLINE bool slot_word(struct hal_stream_slot *slot, uint64_t *word)
-{
-	const uint64_t *t = hal_load_acquire(&slot->timeline);
-
-	if (unlikely(!t))
-		return false;
-	*word = hal_shm_load_acquire(t);
-	return true;
-}
-
-HAL_INLINE bool word_covers(uint64_t word, uint64_t seq)
-{
-	return (word & ~HAL_TIMELINE_ERROR) >= seq;
-}
-
-/* Whether there is a failure that somebody may have to be told of. Looked at after the word. */
-HAL_INLINE bool word_failed(struct hal_stream_slot *slot, uint64_t word)
-{
-	return (word & HAL_TIMELINE_ERROR) || hal_load_acquire(&slot->err);
-}
-
 int hal_stream_word(struct hal_stream *s, uint64_t *word)
 {
 	if (likely(s->timeline)) {
@@ -37,8 +15,7 @@ int hal_stream_word(struct hal_stream *s, uint64_t *word)
 
 /* ---- queries --------------------------------------------------------------------- */
 
-/* With a reference: where there is no timeline, or a failure. */
-static HAL_COLD int query_slow(const struct hal_point *p)
+HAL_COLD int hal_query_slow(const struct hal_point *p)
 {
 	struct hal_stream *s = hal_point_get(p);
 	uint64_t word;
@@ -47,23 +24,12 @@ static HAL_COLD int query_slow(const struct hal_point *p)
 	if (!s)
 		return 0;	/* drained, and destroyed */
 	rc = hal_stream_word(s, &word);
-	if (!rc && !word_covers(word, p->seq))
+	if (!rc && !hal_word_covers(word, p->seq))
 		rc = -EINPROGRESS;
-	else if (!rc && word_failed(s->slot, word))
+	else if (!rc && hal_word_failed(s->slot, word))
 		rc = hal_stream_peek(s, p->seq);
 	hal_stream_put(s);
 	return rc;
-}
-
-HAL_INLINE int query(struct hal_stream_slot *slot, const struct hal_point *p)
-{
-	uint64_t word;
-
-	if (unlikely(!slot_word(slot, &word)))
-		return query_slow(p);
-	if (!word_covers(word, p->seq))
-		return -EINPROGRESS;
-	return unlikely(word_failed(slot, word)) ? query_slow(p) : 0;
 }
 
 /**
@@ -81,7 +47,7 @@ int hal_point_query(const struct hal_point *p)
 		return 0;
 	if (unlikely(!slot))
 		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "query");
-	return query(slot, p);
+	return hal_slot_query(slot, p);
 }
 
 bool hal_point_passed(const struct hal_point *p)
@@ -89,12 +55,12 @@ bool hal_point_passed(const struct hal_point *p)
 	struct hal_stream_slot *slot = hal_stream_slot_at(p->stream);
 	uint64_t word;
 
-	return !p->seq || !slot || (slot_word(slot, &word) && word_covers(word, p->seq));
+	return !p->seq || !slot || (hal_slot_word(slot, &word) && hal_word_covers(word, p->seq));
 }
 
 bool hal_point_done(const struct hal_point *p)
 {
-	return hal_point_passed(p) || query_slow(p) != -EINPROGRESS;
+	return hal_point_passed(p) || hal_query_slow(p) != -EINPROGRESS;
 }
 
 /**
@@ -130,7 +96,7 @@ int hal_stream_query(uint64_t stream)
 	struct hal_point p;
 	int rc = hal_stream_point(stream, &p, "stream_query");
 
-	return rc ? rc : query(hal_stream_slot_at(stream), &p);
+	return rc ? rc : hal_slot_query(hal_stream_slot_at(stream), &p);
 }
 
 /**
@@ -170,7 +136,7 @@ int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, 
 
 	hal_assert_may_block("wait");
 	rc = hal_stream_word(s, &word);
-	if (rc || word_covers(word, seq))
+	if (rc || hal_word_covers(word, seq))
 		return rc;
 	if (unlikely(hal_load_relaxed(&dev->state) == HAL_DEVICE_LOST))
 		return hal_device_usable(dev, "wait");
@@ -193,7 +159,7 @@ static int sync_slow(struct hal_stream *s, uint64_t seq, int64_t timeout_ms, uin
 	rc = hal_stream_wait_host(s, seq, hal_sys_deadline(timeout_ms), flags);
 	if (!rc)
 		rc = hal_stream_word(s, &word);
-	if (!rc && unlikely(word_failed(s->slot, word) || hal_load_acquire(&s->reported) != since))
+	if (!rc && unlikely(hal_word_failed(s->slot, word) || hal_load_acquire(&s->reported) != since))
 		rc = hal_stream_outcome(s, seq, since);
 	hal_stream_put(s);
 	return rc;
@@ -207,7 +173,7 @@ HAL_INLINE int sync_point(struct hal_stream_slot *slot, const struct hal_point *
 
 	if (unlikely(timeout_ms && hal_in_callback()))
 		return hal_may_block("sync");
-	if (slot_word(slot, &word) && word_covers(word, p->seq) && !word_failed(slot, word))
+	if (hal_slot_word(slot, &word) && hal_word_covers(word, p->seq) && !hal_word_failed(slot, word))
 		return 0;
 	s = hal_point_get(p);
 	return s ? sync_slow(s, p->seq, timeout_ms, flags) : 0;
@@ -291,7 +257,7 @@ int hal_point_notify(const struct hal_point *p, int fd)
 	rc = hal_need(s->ctx->dev, NPU_CAP_COMPLETION_FD, "notify");
 	if (!rc)
 		rc = hal_stream_word(s, &word);
-	if (!rc && word_covers(word, p->seq))
+	if (!rc && hal_word_covers(word, p->seq))
 		rc = signal_now(fd);
 	else if (!rc)
 		rc = s->ops->notify(s, p->seq, fd);
