@@ -73,8 +73,8 @@ int hal_context_create(struct hal_device *dev, uint64_t *ctx)
 	pthread_mutex_unlock(&dev->lock);
 	hal_spin_lock(&slot->lock);
 	c->handle = hal_handle_publish(HAL_HANDLE_CONTEXT, slot, c);
-	hal_spin_unlock(&slot->lock);
 	*ctx = c->handle;
+	hal_spin_unlock(&slot->lock);
 	return 0;
 free_slot:
 	hal_handle_free(HAL_HANDLE_CONTEXT, slot);

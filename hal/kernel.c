@@ -69,7 +69,8 @@ static struct hal_module *module_get(uint64_t module, bool retire, const char *o
 	return m;
 }
 
-static int publish(struct hal_module *m, struct hal_slot *slot)
+/* From then on the module may end with its context at any moment. */
+static int publish(struct hal_module *m, struct hal_slot *slot, uint64_t *handle)
 {
 	struct hal_context *ctx = m->ctx;
 	int rc;
@@ -80,6 +81,7 @@ static int publish(struct hal_module *m, struct hal_slot *slot)
 		hal_list_add_tail(&ctx->modules, &m->node);
 		hal_spin_lock(&slot->lock);
 		m->handle = hal_handle_publish(HAL_HANDLE_MODULE, slot, m);
+		*handle = m->handle;
 		hal_spin_unlock(&slot->lock);
 	}
 	pthread_mutex_unlock(&ctx->lock);
@@ -129,10 +131,9 @@ static int load(struct hal_context *ctx, uint64_t caps, const struct source *src
 		hal_driver_failed(rc, "module_load", ctx->dev, fills);
 		goto free_slot;
 	}
-	rc = publish(m, slot);
+	rc = publish(m, slot, module);
 	if (rc)
 		goto unload;
-	*module = m->handle;
 	return 0;
 unload:
 	ctx->dev->drv->kernel->unload(m);

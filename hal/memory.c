@@ -188,6 +188,7 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	uint64_t align = ctx->dev->info.mem_align;
 	struct hal_memory *m;
 	uint32_t fills;
+	void *addr;
 	int rc;
 
 	if (!align)
@@ -214,10 +215,12 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 				 ctx->dev->ordinal, m->addr);
 		goto undo;
 	}
+	/* attached, it may end with its context at any moment */
+	addr = m->addr;
 	rc = attach(m, op);
 	if (rc)
 		goto out;
-	*ptr = m->addr;
+	*ptr = addr;
 	return 0;
 out:
 	pthread_rwlock_wrlock(&map_lock);

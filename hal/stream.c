@@ -54,8 +54,11 @@ static int check_attr(const struct hal_device *dev, const struct hal_stream_attr
 	return hal_fail_at(-EINVAL, "stream_create", dev, 0, "%s %lld", what, value);
 }
 
-/* Makes the stream findable, and part of its context. */
-static int publish(struct hal_stream *s)
+/*
+ * Makes the stream findable, and part of its context - which may end at any moment
+ * from then on, and the stream with it.
+ */
+static int publish(struct hal_stream *s, uint64_t *handle)
 {
 	struct hal_stream_slot *slot = s->slot;
 	struct hal_context *ctx = s->ctx;
@@ -72,6 +75,7 @@ static int publish(struct hal_stream *s)
 		hal_store_relaxed(&slot->err, 0);
 		hal_store_release(&slot->timeline, s->timeline);
 		s->handle = hal_handle_publish(HAL_HANDLE_STREAM, &slot->slot, s);
+		*handle = s->handle;
 		hal_spin_unlock(&slot->slot.lock);
 	}
 	pthread_mutex_unlock(&ctx->lock);
@@ -121,10 +125,9 @@ int hal_stream_create(struct hal_context *ctx, const struct hal_stream_attr *att
 		hal_driver_failed(rc, "stream_create", dev, fills);
 		goto free_slot;
 	}
-	rc = publish(s);
+	rc = publish(s, stream);
 	if (rc)
 		goto fini;
-	*stream = s->handle;
 	return 0;
 fini:
 	s->ops->fini(s);
