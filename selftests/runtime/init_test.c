@@ -384,13 +384,16 @@ static void *keep_using(void *arg)
 TEST(finalize_under_load)
 {
 	struct worker w = { 0 };
+	int i, n, last;
 	pthread_t th[4];
-	int i;
 
 	for (i = 0; i < 4; i++)
 		OK(pthread_create(&th[i], NULL, keep_using, &w));
 	for (i = 0; i < 60; i++) {
-		usleep(2000);
+		/* in the middle of things, but not before anything was done */
+		last = atomic_load(&w.done);
+		for (n = 0; n < 100 && atomic_load(&w.done) == last; n++)
+			usleep(2000);
 		EXPECT_EQ(0, npu_finalize(5000)) TH_LOG("%s", last_error().text);
 	}
 	atomic_store(&w.stop, 1);
