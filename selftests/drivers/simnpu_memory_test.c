@@ -541,4 +541,28 @@ TEST(arenas_are_used_again)
 	}
 }
 
+/* Of a part with more memory than there are addresses, as much works as there are. */
+TEST(addresses_are_scarce)
+{
+	const struct rlimit limit = { 3072 * MIB, 3072 * MIB };
+	struct simnpu_info i = { 0 };
+	struct ctx c;
+	uint32_t h;
+
+	if (NPU_TEST_ASAN || NPU_TEST_TSAN)
+		SKIP(return, "a sanitizer has its own idea of addresses");
+	opt_part = "generic";
+	hal_option_set_reader(&reader);
+	ASSERT_EQ(0, setrlimit(RLIMIT_AS, &limit));
+	ASSERT_EQ(0, ctx_open(&c, 0));
+	io(c.fd, INFO, &i);
+	EXPECT_GT(i.mem_total, i.va_size);
+	EXPECT_NE(0, mem_new(&c, MIB, &h));
+	EXPECT_EQ(0, mem_del(&c, h));
+	EXPECT_EQ(0, mem_new(&c, i.va_size + MIB, &h));
+	EXPECT_NE(0, mem_new(&c, MIB, &h));
+	EXPECT_EQ(0, dev_close(c.fd));
+	hal_option_set_reader(NULL);
+}
+
 TEST_HARNESS_MAIN

@@ -322,6 +322,16 @@ static int memory_map(struct model_memory *m, uint64_t size, bool strict)
 	return 0;
 }
 
+static void memory_unmap(struct model_memory *m)
+{
+	hal_sys_munmap(hal_sys_get(), m->data_map, m->size + MODEL_HUGE);
+	if (m->va_map)
+		hal_sys_munmap(hal_sys_get(), m->va_map, m->size + MODEL_HUGE);
+}
+
+/* The least that is tried, bytes. */
+#define MODEL_WINDOW_MIN (256ull << 20)
+
 /**
  * model_memory_init() - set a device's memory up
  * @m: the memory
@@ -343,11 +353,19 @@ int model_memory_init(struct model_memory *m, uint64_t total, bool strict)
 	hal_store_relaxed(&m->charged, 0);
 	for (i = 0; i < MODEL_BINS; i++)
 		hal_list_init(&m->bins[i]);
-	m->present = hal_zalloc(size / MODEL_PAGE / 8 + 8);
 	m->first = hal_zalloc(sizeof(*m->first));
-	rc = m->present && m->first ? memory_map(m, size, strict) : -ENOMEM;
+	rc = m->first ? memory_map(m, size, strict) : -ENOMEM;
+	/* less where addresses are scarce: an allocation that finds none is refused then */
+	while (rc && m->first && size / 2 >= MODEL_WINDOW_MIN) {
+		size = hal_align_up(size / 2, MODEL_HUGE);
+		rc = memory_map(m, size, strict);
+	}
+	m->present = rc ? NULL : hal_zalloc(size / MODEL_PAGE / 8 + 8);
+	if (!rc && !m->present) {
+		memory_unmap(m);
+		rc = -ENOMEM;
+	}
 	if (rc) {
-		free(m->present);
 		free(m->first);
 		pthread_mutex_destroy(&m->lock);
 		return rc;
@@ -369,9 +387,7 @@ void model_memory_fini(struct model_memory *m)
 	}
 	free(m->present);
 	m->present = NULL;
-	hal_sys_munmap(hal_sys_get(), m->data_map, m->size + MODEL_HUGE);
-	if (m->va_map)
-		hal_sys_munmap(hal_sys_get(), m->va_map, m->size + MODEL_HUGE);
+	memory_unmap(m);
 	pthread_mutex_destroy(&m->lock);
 }
 
