@@ -547,7 +547,7 @@ TEST(addresses_are_scarce)
 	const struct rlimit limit = { 3072 * MIB, 3072 * MIB };
 	struct simnpu_info i = { 0 };
 	struct ctx c;
-	uint32_t h;
+	uint32_t h = 0;
 
 	if (NPU_TEST_ASAN || NPU_TEST_TSAN)
 		SKIP(return, "a sanitizer has its own idea of addresses");
