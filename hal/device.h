@@ -37,7 +37,7 @@ struct hal_device {
 	struct kref ref;
 	const struct hal_driver *drv;
 	uint32_t index;
-	int ordinal;
+	_Atomic int ordinal;
 	_Atomic uint32_t state;
 	struct hal_device_info info;
 	_Atomic uint64_t mem_used;

@@ -97,7 +97,7 @@ int rt_device_open_locked(int d, const char *op)
 	err = hal_device_open(rt.visible.drv, rt.visible.index[d], &hal);
 	if (err)
 		return err;
-	hal->ordinal = d;
+	hal_store_relaxed(&hal->ordinal, d);	/* relaxed: for messages */
 	err = hal_context_create(hal, &ctx);
 	if (err) {
 		hal_device_put(hal);
