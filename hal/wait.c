@@ -159,7 +159,8 @@ static int sync_slow(struct hal_stream *s, uint64_t seq, int64_t timeout_ms, uin
 	rc = hal_stream_wait_host(s, seq, hal_sys_deadline(timeout_ms), flags);
 	if (!rc)
 		rc = hal_stream_word(s, &word);
-	if (!rc && unlikely(hal_word_failed(s->slot, word) || hal_load_acquire(&s->reported) != since))
+	if (!rc && unlikely(hal_word_failed(s->slot, word) ||
+			    hal_load_acquire(&s->reported) != since))
 		rc = hal_stream_outcome(s, seq, since);
 	hal_stream_put(s);
 	return rc;
@@ -173,7 +174,8 @@ HAL_INLINE int sync_point(struct hal_stream_slot *slot, const struct hal_point *
 
 	if (unlikely(timeout_ms && hal_in_callback()))
 		return hal_may_block("sync");
-	if (hal_slot_word(slot, &word) && hal_word_covers(word, p->seq) && !hal_word_failed(slot, word))
+	if (hal_slot_word(slot, &word) && hal_word_covers(word, p->seq) &&
+	    !hal_word_failed(slot, word))
 		return 0;
 	s = hal_point_get(p);
 	return s ? sync_slow(s, p->seq, timeout_ms, flags) : 0;
