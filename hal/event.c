@@ -21,6 +21,7 @@ static inline void write_point_locked(struct hal_event_slot *slot, uint64_t stre
 	uint32_t v = hal_load_relaxed(&slot->version);	/* relaxed: the lock is held */
 
 	hal_assert_held(&slot->slot.lock, "event");
+	hal_store_relaxed(&slot->done, 1);	/* a hint; the version says whether it holds */
 	hal_store_relaxed(&slot->version, v + 1);
 	hal_store_release(&slot->stream, stream);
 	hal_store_release(&slot->seq, seq);
@@ -28,22 +29,40 @@ static inline void write_point_locked(struct hal_event_slot *slot, uint64_t stre
 	hal_store_release(&slot->version, v + 2);
 }
 
-HAL_INLINE bool read_point(uint64_t event, struct hal_point *p)
+HAL_INLINE void read_slot(struct hal_event_slot *slot, struct hal_point *p, uint32_t *version)
 {
-	struct hal_event_slot *slot = hal_event_slot_at(event);
 	uint32_t v;
 
-	if (unlikely(!slot || !hal_slot_is(&slot->slot, event)))
-		return false;
 	for (;;) {
 		v = hal_load_acquire(&slot->version);
 		p->stream = hal_load_acquire(&slot->stream);
 		p->seq = hal_load_acquire(&slot->seq);
+		*version = v;
 		/* relaxed: the acquire loads before keep it behind them */
 		if (likely(!(v & 1) && hal_load_relaxed(&slot->version) == v))
-			return true;
+			return;
 		hal_cpu_relax();
 	}
+}
+
+HAL_INLINE bool read_point(uint64_t event, struct hal_point *p)
+{
+	struct hal_event_slot *slot = hal_event_slot_at(event);
+	uint32_t version;
+
+	if (unlikely(!slot || !hal_slot_is(&slot->slot, event)))
+		return false;
+	read_slot(slot, p, &version);
+	return true;
+}
+
+/*
+ * Whether the point is known to have completed. Acquire, and a release below: what who saw
+ * it completed could see, is seen here, too.
+ */
+HAL_INLINE bool known_done(struct hal_event_slot *slot)
+{
+	return hal_load_acquire(&slot->done) == hal_load_relaxed(&slot->version);
 }
 
 static int stale(uint64_t event, const char *op)
@@ -245,7 +264,7 @@ int hal_event_create(uint32_t flags, uint64_t *event)
 	int rc;
 
 	*event = 0;
-	if (flags & ~NPU_EVENT_TIMING)
+	if (flags & ~NPU_EVENT_FLAGS)
 		return hal_fail(-EINVAL, "event_create", "flags 0x%x", flags);
 	rc = hal_handle_alloc(HAL_HANDLE_EVENT, &slot);
 	if (rc)
@@ -441,6 +460,19 @@ int hal_event_point(uint64_t event, struct hal_point *p, const char *op)
 	return stale(event, op);
 }
 
+static __attribute__((noinline)) int query_slot(struct hal_event_slot *slot)
+{
+	struct hal_point p;
+	uint32_t version;
+	int rc;
+
+	read_slot(slot, &p, &version);
+	rc = p.seq ? hal_slot_query(hal_stream_slot_at(p.stream), &p) : 0;
+	if (!rc)
+		hal_store_release(&slot->done, version);
+	return rc;
+}
+
 /**
  * hal_event_query() - whether the last record has completed
  * @event: the event
@@ -450,30 +482,40 @@ int hal_event_point(uint64_t event, struct hal_point *p, const char *op)
  */
 int hal_event_query(uint64_t event)
 {
-	struct hal_point p;
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 
-	if (unlikely(!read_point(event, &p)))
+	if (unlikely(!slot || !hal_slot_is(&slot->slot, event)))
 		return stale(event, "event_query");
-	if (unlikely(!p.seq))
-		return 0;
-	return hal_slot_query(hal_stream_slot_at(p.stream), &p);
+	return likely(known_done(slot)) ? 0 : query_slot(slot);
 }
 
 /**
  * hal_event_sync() - wait until the last record has completed
  * @event: the event
  * @timeout_ms: how long
- * @flags: HAL_WAIT_*
+ * @flags: HAL_WAIT_*, mode 0: the event's, else the stream's
  *
  * Return: as hal_point_sync(), -EINVAL, -ESTALE.
  */
 int hal_event_sync(uint64_t event, int64_t timeout_ms, uint32_t flags)
 {
+	struct hal_event_slot *slot = hal_event_slot_at(event);
 	struct hal_point p;
+	uint32_t version;
+	int rc;
 
-	if (unlikely(!read_point(event, &p)))
+	if (unlikely(!slot || !hal_slot_is(&slot->slot, event)))
 		return stale(event, "event_sync");
-	return hal_point_sync(&p, timeout_ms, flags);
+	if (known_done(slot))
+		return 0;
+	read_slot(slot, &p, &version);
+	/* relaxed: set before the handle was published */
+	if (!(flags & HAL_WAIT_MODE_MASK))
+		flags |= hal_load_relaxed(&slot->flags) / NPU_EVENT_WAIT(1) & HAL_WAIT_MODE_MASK;
+	rc = hal_point_sync(&p, timeout_ms, flags);
+	if (!rc)
+		hal_store_release(&slot->done, version);
+	return rc;
 }
 
 /**

@@ -43,6 +43,7 @@ struct hal_stream_slot {
  * @slot: the handle's part; its obj is the driver's part of a timed event, NULL before the first
  *	record, and of an untimed one. Its lock is held by those who write what follows
  * @version: odd while @stream, @seq, @dev are written
+ * @done: the version whose point somebody saw completed, with no failure; else odd
  * @flags: NPU_EVENT_*
  * @stream: stream of the last record
  * @seq: sequence number of the last record, 0: none
@@ -51,6 +52,7 @@ struct hal_stream_slot {
 struct hal_event_slot {
 	struct hal_slot slot;
 	_Atomic uint32_t version;
+	_Atomic uint32_t done;
 	_Atomic uint32_t flags;
 	_Atomic uint64_t stream;
 	_Atomic uint64_t seq;

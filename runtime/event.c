@@ -16,7 +16,7 @@ NPU_API int npu_event_create(uint32_t flags, npu_event *event)
 	if (!event)
 		return hal_fail(-EINVAL, "event_create", "event is NULL");
 	event->h = 0;
-	if (flags & ~NPU_EVENT_TIMING)
+	if (flags & ~NPU_EVENT_FLAGS)
 		return hal_fail(-EINVAL, "event_create", "unknown flags 0x%x", flags);
 	err = hal_event_create(flags, &event->h);
 	if (err)

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/** npu_event_create() - make an event; flags: 0 or NPU_EVENT_TIMING. Opens no device.
+/** npu_event_create() - make an event; flags: NPU_EVENT_*. Opens no device.
  * Return: 0, -EINVAL, -ENOMEM, -ENOSPC */
 NPU_API int npu_event_create(uint32_t flags, npu_event *event);
 /** npu_event_destroy() - end an event; never waits. Return: 0, -EINVAL (0), -EBADF, -ESTALE */

@@ -61,6 +61,8 @@ void fake_pause(bool paused);
 uint32_t fake_objects(void);
 /* How often ->fork_child was called in this process. */
 uint32_t fake_fork_children(void);
+/* Flags of the last wait of a host thread. */
+uint32_t fake_wait_flags(void);
 /* The state of a device, as the hardware would change it. */
 void fake_set_state(struct hal_device *dev, uint32_t state);
 

@@ -547,6 +547,13 @@ static int stream_prepare(struct hal_stream *base)
 	return hal_load_acquire(&s->tail) - hal_load_acquire(&s->head) < FAKE_QUEUED ? 0 : -EAGAIN;
 }
 
+static _Atomic uint32_t wait_flags;
+
+uint32_t fake_wait_flags(void)
+{
+	return hal_load_relaxed(&wait_flags);
+}
+
 static int stream_wait_host(struct hal_stream *base, uint64_t seq, uint64_t deadline,
 			    uint32_t flags)
 {
@@ -557,7 +564,7 @@ static int stream_wait_host(struct hal_stream *base, uint64_t seq, uint64_t dead
 	};
 	int rc = fake_op(FAKE_WAIT_HOST);
 
-	(void)flags;
+	hal_store_relaxed(&wait_flags, flags);
 	pthread_mutex_lock(&fake.lock);
 	while (!rc && completed(s) < seq) {
 		if (deadline == UINT64_MAX)

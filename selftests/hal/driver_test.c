@@ -611,6 +611,39 @@ TEST(abandon)
 	EXPECT_EQ(0, bed_close(&b));
 }
 
+/* ---- wait modes ---- */
+
+TEST(the_event_before_the_stream_says_how_to_wait)
+{
+	static const struct {
+		uint32_t event, call, flags;
+	} wait[] = {
+		{ NPU_WAIT_AUTO, 0, NPU_WAIT_YIELD },
+		{ NPU_WAIT_BLOCK, 0, NPU_WAIT_BLOCK },
+		{ NPU_WAIT_SPIN, 0, NPU_WAIT_SPIN },
+		{ NPU_WAIT_SPIN, NPU_WAIT_BLOCK, NPU_WAIT_BLOCK },
+	};
+	struct hal_stream_attr attr = { .wait_mode = NPU_WAIT_YIELD };
+	uint64_t s, ev;
+	struct gate g;
+	struct bed b;
+	size_t i;
+
+	ASSERT_EQ(0, bed_open(&b, "fake", NULL, 0, true));
+	ASSERT_EQ(0, hal_stream_create(b.ctx, &attr, &s));
+	ASSERT_EQ(0, gate_close(&g, s));
+	for (i = 0; i < ARRAY_SIZE(wait); i++) {
+		ASSERT_EQ(0, hal_event_create(NPU_EVENT_WAIT(wait[i].event), &ev));
+		ASSERT_EQ(0, hal_event_record(ev, s, PLACE));
+		EXPECT_EQ(-ETIMEDOUT, hal_event_sync(ev, 1, wait[i].call));
+		EXPECT_EQ(wait[i].flags, fake_wait_flags() & HAL_WAIT_MODE_MASK);
+		EXPECT_EQ(0, hal_event_destroy(ev));
+	}
+	EXPECT_EQ(-EINVAL, hal_event_create(NPU_EVENT_WAIT(4), &ev));
+	gate_open(&g);
+	EXPECT_EQ(0, bed_close(&b));
+}
+
 /* ---- forks ---- */
 
 static int in_child(int (*fn)(void))
