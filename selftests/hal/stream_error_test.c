@@ -47,7 +47,7 @@ TEST_F(stream_error, told_once_by_the_first_wait)
 	EXPECT_EQ(s, e->stream);
 	EXPECT_EQ(p.seq, e->seq);
 	EXPECT_EQ(0, e->origin_stream);
-	EXPECT_EQ(b->dev->ordinal, e->device);
+	EXPECT_EQ(hal_load_relaxed(&b->dev->ordinal), e->device);
 	EXPECT_EQ(64, e->addr);
 	EXPECT_EQ(place, e->place);
 	EXPECT_STREQ("launch", e->op);
