@@ -276,6 +276,33 @@ TEST_F(ioctl, what_is_declared_only)
 
 /* ---- values ---- */
 
+/* What is said instead of a file or an image, where those can be loaded; else that they can't. */
+TEST_F(ioctl, files_and_images)
+{
+	const uint32_t c = self->c.handle;
+	char name[300];
+
+	memset(name, 'x', sizeof(name));
+	if (!IS_ENABLED(CONFIG_SIMNPU_MODULES)) {
+		REFUSE(-EOPNOTSUPP, MODULE_LOAD, simnpu_module, .context = c, .kind = 1,
+		       .data = U64("/nowhere/x.so"), .size = 14);
+		REFUSE(-EOPNOTSUPP, MODULE_LOAD, simnpu_module, .context = c, .kind = 2,
+		       .data = U64(name), .size = sizeof(name));
+		return;
+	}
+	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 1, .data = U64(name),
+	       .size = 10);
+	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 1, .data = U64("a\0b"),
+	       .size = 4);
+	REFUSE(-EFAULT, MODULE_LOAD, simnpu_module, .context = c, .kind = 1,
+	       .data = U64(self->page), .size = 10);
+	REFUSE(-ENOENT, MODULE_LOAD, simnpu_module, .context = c, .kind = 1,
+	       .data = U64("/nowhere/x.so"), .size = 14);
+	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 2, .size = 0);
+	REFUSE(-ENOEXEC, MODULE_LOAD, simnpu_module, .context = c, .kind = 2, .data = U64(name),
+	       .size = sizeof(name));
+}
+
 TEST_F(ioctl, values)
 {
 	const uint32_t c = self->c.handle, q = self->r.handle;
@@ -309,17 +336,6 @@ TEST_F(ioctl, values)
 	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 0);
 	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 4);
 	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 3, .size = 1);
-	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 1, .data = U64(name),
-	       .size = 10);
-	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 1, .data = U64("a\0b"),
-	       .size = 4);
-	REFUSE(-EFAULT, MODULE_LOAD, simnpu_module, .context = c, .kind = 1,
-	       .data = U64(self->page), .size = 10);
-	REFUSE(-ENOENT, MODULE_LOAD, simnpu_module, .context = c, .kind = 1,
-	       .data = U64("/nowhere/x.so"), .size = 14);
-	REFUSE(-EINVAL, MODULE_LOAD, simnpu_module, .context = c, .kind = 2, .size = 0);
-	REFUSE(-ENOEXEC, MODULE_LOAD, simnpu_module, .context = c, .kind = 2, .data = U64(name),
-	       .size = sizeof(name));
 	REFUSE(-EINVAL, KERNEL_GET, simnpu_kernel, .module = self->c.builtin, .name = U64(name),
 	       .size = 1);
 	REFUSE(-EINVAL, KERNEL_GET, simnpu_kernel, .module = self->c.builtin, .name = U64(name),

@@ -96,7 +96,7 @@ TEST_F(stream, callbacks_block_the_stream_and_must_not_block)
 {
 	struct bed *b = &self->b;
 	struct seen x = { .b = b };
-	struct gate g;
+	static struct gate g;	/* the last callback may outlive the test's frame */
 	uint64_t t;
 
 	STREAM_OR_REFUSED(b, &x.s);
