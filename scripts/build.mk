@@ -161,7 +161,8 @@ obj/%.o: $(srctree)/%.cpp $(stamp) | include/config/auto.conf
 
 # Flags of one object stand in its folder's Makefile: built again when they change, come or go.
 flags-file = include/config/flags-$(subst /,-,$1)
-$(foreach o,$(lib-objs) $(prog-objs) $(module-objs),$(if $(cflags.$o)$(wildcard $(call flags-file,$o)),$(call \
+$(foreach o,$(lib-objs) $(prog-objs) $(module-objs),$(if \
+	$(cflags.$o)$(wildcard $(call flags-file,$o)),$(call \
 	remember,$(call flags-file,$o),$(strip $(cflags.$o)))$(eval $o: $(call flags-file,$o))))
 
 # ---- the library ----
