@@ -73,12 +73,9 @@ NPU_API int npu_context_create(int device, npu_context *ctx)
 	struct rt_context *c;
 	int d, err;
 
-	err = rt_enter("context_create");
+	err = rt_enter_handle("context_create", ctx, "ctx");
 	if (err)
 		return err;
-	if (!ctx)
-		return hal_fail(-EINVAL, "context_create", "ctx is NULL");
-	ctx->h = 0;
 	err = rt_device_arg(device, "context_create", &d);
 	if (err)
 		return err;
@@ -93,10 +90,12 @@ NPU_API int npu_context_create(int device, npu_context *ctx)
 		err = hal_context_create(rt_devices[d].hal, &c->handle);
 	if (!err)
 		hal_list_add_tail(&rt_devices[d].contexts, &c->node);
+	/* unlocked, it may end with its device at any moment */
+	if (!err)
+		ctx->h = c->handle;
 	rt_device_unlock(d);
 	if (err)
 		goto free;
-	ctx->h = c->handle;
 	return 0;
 free:
 	free(c);
@@ -155,12 +154,9 @@ NPU_API int npu_context_primary(int device, npu_context *ctx)
 {
 	int d, err;
 
-	err = rt_enter("context_primary");
+	err = rt_enter_handle("context_primary", ctx, "ctx");
 	if (err)
 		return err;
-	if (!ctx)
-		return hal_fail(-EINVAL, "context_primary", "ctx is NULL");
-	ctx->h = 0;
 	err = rt_device_arg(device, "context_primary", &d);
 	if (err)
 		return err;
@@ -216,12 +212,12 @@ NPU_API int npu_context_device(npu_context ctx, int *device)
 {
 	int d, err;
 
-	err = rt_enter("context_device");
-	if (err)
-		return err;
 	if (!device)
 		return hal_fail(-EINVAL, "context_device", "device is NULL");
 	*device = NPU_DEVICE_CURRENT;
+	err = rt_enter("context_device");
+	if (err)
+		return err;
 	err = device_of(ctx.h, "context_device", &d);
 	if (!err)
 		*device = d;

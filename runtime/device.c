@@ -182,6 +182,8 @@ NPU_API int npu_device_exchange(int device, int *old)
 	struct rt_thread *t;
 	int err, d;
 
+	if (old)
+		*old = NPU_DEVICE_CURRENT;
 	err = rt_enter(op);
 	if (unlikely(err))
 		return err;

@@ -245,12 +245,12 @@ NPU_API int npu_device_time(int device, uint64_t *ns)
 	uint64_t ctx;
 	int d, err;
 
-	err = rt_enter("device_time");
-	if (err)
-		return err;
 	if (!ns)
 		return hal_fail(-EINVAL, "device_time", "ns is NULL");
 	*ns = 0;
+	err = rt_enter("device_time");
+	if (err)
+		return err;
 	err = rt_device_arg(device, "device_time", &d);
 	if (!err)
 		err = rt_device_primary(d, "device_time", &ctx);

@@ -9,13 +9,10 @@ NPU_API int npu_event_create(uint32_t flags, npu_event *event)
 	uint32_t life;
 	int err;
 
-	err = rt_enter("event_create");
+	err = rt_enter_handle("event_create", event, "event");
 	if (err)
 		return err;
 	life = hal_load_relaxed(&rt.life);
-	if (!event)
-		return hal_fail(-EINVAL, "event_create", "event is NULL");
-	event->h = 0;
 	if (flags & ~NPU_EVENT_FLAGS)
 		return hal_fail(-EINVAL, "event_create", "unknown flags 0x%x", flags);
 	err = hal_event_create(flags, &event->h);
@@ -87,12 +84,12 @@ NPU_API int npu_event_elapsed(npu_event start, npu_event end, int64_t *ns)
 {
 	int err;
 
-	err = rt_enter("event_elapsed");
-	if (err)
-		return err;
 	if (!ns)
 		return hal_fail(-EINVAL, "event_elapsed", "ns is NULL");
 	*ns = 0;
+	err = rt_enter("event_elapsed");
+	if (err)
+		return err;
 	return hal_event_elapsed(start.h, end.h, ns);
 }
 
@@ -100,12 +97,12 @@ NPU_API int npu_event_timestamp(npu_event event, uint64_t *ns)
 {
 	int err;
 
-	err = rt_enter("event_timestamp");
-	if (err)
-		return err;
 	if (!ns)
 		return hal_fail(-EINVAL, "event_timestamp", "ns is NULL");
 	*ns = 0;
+	err = rt_enter("event_timestamp");
+	if (err)
+		return err;
 	return hal_event_timestamp(event.h, ns);
 }
 
@@ -114,12 +111,12 @@ NPU_API int npu_event_fd(npu_event event, int *fd)
 	struct hal_point p;
 	int err;
 
-	err = rt_enter("event_fd");
-	if (err)
-		return err;
 	if (!fd)
 		return hal_fail(-EINVAL, "event_fd", "fd is NULL");
 	*fd = -1;
+	err = rt_enter("event_fd");
+	if (err)
+		return err;
 	err = hal_event_point(event.h, &p, "event_fd");
 	return err ? err : rt_point_fd(&p, "event_fd", fd);
 }
@@ -129,12 +126,12 @@ NPU_API int npu_event_device(npu_event event, int *device)
 	struct hal_device *dev;
 	int err;
 
-	err = rt_enter("event_device");
-	if (err)
-		return err;
 	if (!device)
 		return hal_fail(-EINVAL, "event_device", "device is NULL");
 	*device = -1;
+	err = rt_enter("event_device");
+	if (err)
+		return err;
 	err = hal_event_device(event.h, &dev);
 	if (!err && dev)
 		*device = rt_device_of(dev);

@@ -141,10 +141,6 @@ static int come_up(void)
 	struct rt_visible v = { .count = 0 };
 	int err;
 
-	/* first: a child that is forked meanwhile has half of what follows */
-	err = hal_fork_arm();
-	if (err)
-		return err;
 	err = rt_options_load();
 	if (err)
 		return err;
@@ -159,7 +155,7 @@ static int come_up(void)
 	return rt_hooks_run();
 }
 
-/* Undoes it. hung: work did not end, so that a child of a fork must still keep away. */
+/* Undoes it. After an error work did not end, so that a child of a fork must still keep away. */
 static int come_down(int64_t timeout_ms)
 {
 	int err = 0;
@@ -168,20 +164,19 @@ static int come_down(int64_t timeout_ms)
 		err = rt_devices_close(hal_sys_deadline(timeout_ms));
 	rt_options_unload();
 	forget_devices();
-	if (!err)
-		hal_fork_disarm();
 	return err;
 }
 
-static int initialise(void)
+static int initialise(bool *hung)
 {
 	struct rt_record why;
 	int err = come_up();
 
+	*hung = false;
 	if (!err)
 		return 0;
 	rt_record_save(&why);
-	come_down(hal_option_int(rt_options, "exit_timeout_ms"));
+	*hung = come_down(hal_option_int(rt_options, "exit_timeout_ms"));
 	rt_record_restore(&why);
 	return err;
 }
@@ -218,12 +213,22 @@ static bool my_turn_locked(const char *op, bool counted, int *err)
 	}
 }
 
+/*
+ * Forks wait for rt.lock: a child that inherits a state in which we are at work
+ * is told that it must keep away, as arming and disarming go with the state.
+ */
 static int init(const char *op, bool counted)
 {
+	bool hung;
 	int err;
 
 	pthread_mutex_lock(&rt.lock);
 	if (!my_turn_locked(op, counted, &err)) {
+		pthread_mutex_unlock(&rt.lock);
+		return err;
+	}
+	err = hal_fork_arm();
+	if (err) {
 		pthread_mutex_unlock(&rt.lock);
 		return err;
 	}
@@ -232,12 +237,14 @@ static int init(const char *op, bool counted)
 	set_state_locked(NPU_STATE_INITIALIZING);
 	pthread_mutex_unlock(&rt.lock);
 
-	err = initialise();
+	err = initialise(&hung);
 
 	pthread_mutex_lock(&rt.lock);
 	hal_store_release(&rt.owner, 0);
 	if (err)
 		rt.inits = 0;
+	if (err && !hung)
+		hal_fork_disarm();
 	set_state_locked(err ? NPU_STATE_FAILED : NPU_STATE_READY);
 	if (hal_load_relaxed(&rt.state) == NPU_STATE_READY)
 		hal_ready_set(true);
@@ -364,6 +371,8 @@ NPU_API int npu_finalize(int64_t timeout_ms)
 	err = come_down(timeout_ms);
 
 	pthread_mutex_lock(&rt.lock);
+	if (!err)
+		hal_fork_disarm();
 	set_state_locked(NPU_STATE_UNINIT);
 	pthread_mutex_unlock(&rt.lock);
 	return err;

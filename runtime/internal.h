@@ -253,6 +253,18 @@ static inline int rt_enter(const char *op)
 	return likely(hal_ready()) ? 0 : rt_enter_slow(op);
 }
 
+/*
+ * The same for a function that gives a handle: whatever fails, no old one is left. @handle: a
+ * pointer to any type of handle; @what: the name of that argument.
+ */
+static inline int rt_enter_handle(const char *op, void *handle, const char *what)
+{
+	if (unlikely(!handle))
+		return hal_fail(-EINVAL, op, "%s is NULL", what);
+	*(uint64_t *)handle = 0;
+	return rt_enter(op);
+}
+
 /* release.c, hook.c */
 void rt_release_run(void);
 int rt_hooks_run(void);
@@ -284,6 +296,7 @@ bool rt_option_find(const char *name, struct rt_option_ref *ref);
 const char *rt_intern(const char *text, size_t len);
 int rt_option_check(const struct hal_option *opt, const char *text, const char *source);
 /* The value that environment or file gives, or NULL. 0, or -errno with @strict. */
+int rt_option_origin(const struct rt_option_ref *ref);
 int rt_option_source(const struct rt_option_ref *ref, bool strict, const char **text,
 		     int *origin);
 int rt_option_file_check(void);

@@ -9,12 +9,11 @@ NPU_API int npu_module_load(const char *path, npu_module *module)
 	struct hal_context *ctx;
 	int err;
 
-	err = rt_enter("module_load");
+	err = rt_enter_handle("module_load", module, "module");
 	if (err)
 		return err;
-	if (!path || !module)
-		return hal_fail(-EINVAL, "module_load", "path or module is NULL");
-	module->h = 0;
+	if (!path)
+		return hal_fail(-EINVAL, "module_load", "path is NULL");
 	err = rt_context_get_current("module_load", &ctx);
 	if (err)
 		return err;
@@ -28,12 +27,11 @@ NPU_API int npu_module_load_data(const void *data, size_t size, npu_module *modu
 	struct hal_context *ctx;
 	int err;
 
-	err = rt_enter("module_load_data");
+	err = rt_enter_handle("module_load_data", module, "module");
 	if (err)
 		return err;
-	if (!data || !size || !module)
-		return hal_fail(-EINVAL, "module_load_data", "data, size or module is missing");
-	module->h = 0;
+	if (!data || !size)
+		return hal_fail(-EINVAL, "module_load_data", "data is NULL, or size is 0");
 	err = rt_context_get_current("module_load_data", &ctx);
 	if (err)
 		return err;
@@ -90,12 +88,11 @@ NPU_API int npu_kernel_get(npu_module module, const char *name, npu_kernel *kern
 {
 	int err;
 
-	err = rt_enter("kernel_get");
+	err = rt_enter_handle("kernel_get", kernel, "kernel");
 	if (err)
 		return err;
-	if (!name || !kernel)
-		return hal_fail(-EINVAL, "kernel_get", "name or kernel is NULL");
-	kernel->h = 0;
+	if (!name)
+		return hal_fail(-EINVAL, "kernel_get", "name is NULL");
 	if (!module.h)
 		err = builtin(&module.h);
 	return err ? err : hal_kernel_get(module.h, name, &kernel->h);

@@ -14,12 +14,12 @@ static int alloc(size_t size, uint32_t flags, void **ptr, const char *op,
 	struct hal_context *ctx;
 	int err;
 
-	err = rt_enter(op);
-	if (err)
-		return err;
 	if (!ptr)
 		return hal_fail(-EINVAL, op, "ptr is NULL");
 	*ptr = NULL;
+	err = rt_enter(op);
+	if (err)
+		return err;
 	err = rt_context_get_current(op, &ctx);
 	if (err)
 		return err;

@@ -194,6 +194,15 @@ static const char *value_of(const struct rt_option_ref *ref, int *origin)
 	return text ? text : ref->opt->def;
 }
 
+/* Where the value of an option comes from: enum npu_option_origin. */
+int rt_option_origin(const struct rt_option_ref *ref)
+{
+	int origin;
+
+	value_of(ref, &origin);
+	return origin;
+}
+
 static const char *read_text(const char *name)
 {
 	struct rt_option_ref ref;
@@ -336,6 +345,8 @@ NPU_API int npu_option_get(const char *name, char *buf, size_t size, int *origin
 	if (!name || !buf || !size)
 		return hal_fail(-EINVAL, "option_get", "name or buffer is missing");
 	buf[0] = '\0';
+	if (origin)
+		*origin = NPU_OPTION_DEFAULT;
 	if (!rt_option_find(name, &ref))
 		return hal_fail(-ENOENT, "option_get", "there is no option \"%.40s\"", name);
 	text = value_of(&ref, &from);

@@ -283,13 +283,13 @@ int rt_option_source(const struct rt_option_ref *ref, bool strict, const char **
 void rt_option_describe(const char *name, char *buf, size_t size)
 {
 	struct rt_option_ref ref;
-	char env[64], one[1];
+	char env[64];
 	int origin;
 
 	snprintf(buf, size, "%s", "the default");
 	if (!rt_option_find(name, &ref))
 		return;
-	npu_option_get(name, one, sizeof(one), &origin);
+	origin = rt_option_origin(&ref);
 	if (origin == NPU_OPTION_API)
 		snprintf(buf, size, "%s", "npu_option_set()");
 	else if (origin == NPU_OPTION_FILE)

@@ -76,12 +76,9 @@ NPU_API int npu_stream_create(const struct npu_stream_attr *attr, npu_stream *st
 	uint64_t ctx;
 	int d, err;
 
-	err = rt_enter("stream_create");
+	err = rt_enter_handle("stream_create", stream, "stream");
 	if (err)
 		return err;
-	if (!stream)
-		return hal_fail(-EINVAL, "stream_create", "stream is NULL");
-	stream->h = 0;
 	err = read_attr(attr, &a);
 	if (err)
 		return err;
@@ -162,12 +159,9 @@ NPU_API int npu_stream_default(int device, npu_stream *stream)
 {
 	int d, err;
 
-	err = rt_enter("stream_default");
+	err = rt_enter_handle("stream_default", stream, "stream");
 	if (err)
 		return err;
-	if (!stream)
-		return hal_fail(-EINVAL, "stream_default", "stream is NULL");
-	stream->h = 0;
 	err = rt_device_arg(device, "stream_default", &d);
 	return err ? err : rt_stream_home(d, 0, "stream_default", &stream->h);
 }
@@ -194,12 +188,9 @@ NPU_API int npu_stream_secondary(int device, npu_stream *stream)
 {
 	int d, err;
 
-	err = rt_enter("stream_secondary");
+	err = rt_enter_handle("stream_secondary", stream, "stream");
 	if (err)
 		return err;
-	if (!stream)
-		return hal_fail(-EINVAL, "stream_secondary", "stream is NULL");
-	stream->h = 0;
 	err = rt_device_arg(device, "stream_secondary", &d);
 	return err ? err : secondary(d, "stream_secondary", &stream->h);
 }
@@ -211,12 +202,9 @@ NPU_API int npu_stream_current(int device, npu_stream *stream)
 	struct rt_thread *t;
 	int d, err;
 
-	err = rt_enter("stream_current");
+	err = rt_enter_handle("stream_current", stream, "stream");
 	if (err)
 		return err;
-	if (!stream)
-		return hal_fail(-EINVAL, "stream_current", "stream is NULL");
-	stream->h = 0;
 	t = rt_thread("stream_current");
 	if (!t)
 		return -ENOMEM;
@@ -332,12 +320,12 @@ NPU_API int npu_stream_fd(npu_stream stream, int *fd)
 	uint64_t h;
 	int err;
 
-	err = rt_enter("stream_fd");
-	if (err)
-		return err;
 	if (!fd)
 		return hal_fail(-EINVAL, "stream_fd", "fd is NULL");
 	*fd = -1;
+	err = rt_enter("stream_fd");
+	if (err)
+		return err;
 	err = rt_stream(stream, -1, "stream_fd", &h);
 	if (!err)
 		err = hal_stream_point(h, &p, "stream_fd");
@@ -427,12 +415,11 @@ NPU_API int npu_stream_import(int device, void *native, npu_stream *stream)
 {
 	int d, err;
 
-	err = rt_enter("stream_import");
+	err = rt_enter_handle("stream_import", stream, "stream");
 	if (err)
 		return err;
-	if (!native || !stream)
-		return hal_fail(-EINVAL, "stream_import", "native or stream is NULL");
-	stream->h = 0;
+	if (!native)
+		return hal_fail(-EINVAL, "stream_import", "native is NULL");
 	err = rt_device_arg(device, "stream_import", &d);
 	if (err)
 		return err;

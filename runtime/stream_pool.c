@@ -52,12 +52,9 @@ NPU_API int npu_stream_pool_get(int device, int priority, npu_stream *stream)
 	uint32_t i;
 	int d, err;
 
-	err = rt_enter("stream_pool_get");
+	err = rt_enter_handle("stream_pool_get", stream, "stream");
 	if (unlikely(err))
 		return err;
-	if (unlikely(!stream))
-		return hal_fail(-EINVAL, "stream_pool_get", "stream is NULL");
-	stream->h = 0;
 	err = rt_device_arg(device, "stream_pool_get", &d);
 	if (likely(!err))
 		err = rt_priority_check(priority, "stream_pool_get");
@@ -183,12 +180,9 @@ NPU_API int npu_stream_lease(int device, int priority, npu_stream *stream)
 	struct rt_lease *l = NULL;
 	int d, err;
 
-	err = rt_enter("stream_lease");
+	err = rt_enter_handle("stream_lease", stream, "stream");
 	if (err)
 		return err;
-	if (!stream)
-		return hal_fail(-EINVAL, "stream_lease", "stream is NULL");
-	stream->h = 0;
 	err = rt_device_arg(device, "stream_lease", &d);
 	if (!err)
 		err = rt_priority_check(priority, "stream_lease");
