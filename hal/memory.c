@@ -57,6 +57,7 @@ static bool insert(struct hal_memory *m)
 	m->range.start = (uint64_t)(uintptr_t)m->addr;
 	m->range.size = m->real_size;
 	pthread_rwlock_wrlock(&map_lock);
+	m->making = true;
 	ok = hal_range_insert(&map, &m->range);
 	if (!ok)
 		m->range.size = 0;
@@ -144,7 +145,7 @@ static int do_alloc(struct hal_memory *m)
 	return rc;
 }
 
-/* Makes it part of its context; the last step, after which it can be found. */
+/* Makes it part of its context; the last step, after which it may be freed at any moment. */
 static int attach(struct hal_memory *m, const char *op)
 {
 	struct hal_context *ctx = m->ctx;
@@ -152,8 +153,12 @@ static int attach(struct hal_memory *m, const char *op)
 
 	pthread_mutex_lock(&ctx->lock);
 	rc = hal_context_alive_locked(ctx, op);
-	if (!rc)
+	if (!rc) {
 		hal_list_add_tail(&ctx->memory, &m->node);
+		pthread_rwlock_wrlock(&map_lock);
+		m->making = false;
+		pthread_rwlock_unlock(&map_lock);
+	}
 	pthread_mutex_unlock(&ctx->lock);
 	return rc;
 }
@@ -333,7 +338,7 @@ static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 		return 0;
 	pthread_rwlock_wrlock(&map_lock);
 	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	if (m && m->addr == ptr && m->kind == kind)
+	if (m && m->addr == ptr && m->kind == kind && !m->making)
 		ours = take_out_locked(m);
 	pthread_rwlock_unlock(&map_lock);
 	if (!ours)

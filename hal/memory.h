@@ -30,6 +30,7 @@ enum hal_memory_kind {
  * @real_size: bytes that it takes, a multiple of mem_align; what the driver is asked for
  * @kind: enum hal_memory_kind
  * @flags: HAL_MEM_*
+ * @making: it is found by its addresses, but not part of its context yet, so nobody may free it
  */
 struct hal_memory {
 	struct kref ref;
@@ -41,6 +42,7 @@ struct hal_memory {
 	size_t real_size;
 	enum hal_memory_kind kind;
 	uint32_t flags;
+	bool making;
 };
 
 /**
