@@ -58,12 +58,14 @@ static int no_such_driver(const char *name)
  * @name: a driver's name, or NULL or ""
  * @drv: out: the driver
  *
- * Return: 0, -EINVAL (no such driver), -ENODEV (none has a device).
+ * Return: 0, -EINVAL (no such driver), -ENODEV (none has a device), or why a driver could not ask.
  */
 int hal_driver_choose(const char *name, const struct hal_driver **drv)
 {
 	const struct hal_driver *d, *best = NULL;
+	struct hal_error why = { 0 };
 	unsigned int i;
+	int rc, failed = 0;
 	uint32_t n;
 
 	*drv = NULL;
@@ -78,8 +80,18 @@ int hal_driver_choose(const char *name, const struct hal_driver **drv)
 		if (!d->rank || (best && best->rank >= d->rank))
 			continue;
 		n = 0;
-		if (!d->ops->count(&n) && n)
+		rc = d->ops->count(&n);
+		if (!rc && n)
 			best = d;
+		if (rc && !failed) {
+			failed = rc;
+			why = *hal_error_last();
+		}
+	}
+	if (!best && failed) {
+		/* one may be there; this is what to mend */
+		hal_fail_record(&why);
+		return failed;
 	}
 	if (!best)
 		return hal_fail(-ENODEV, "driver", "no driver finds a device");

@@ -462,8 +462,9 @@ const struct hal_driver *hal_driver_find(const char *name);
  * @name: a driver's name, or NULL or "": the one of the highest rank that finds a device
  * @drv: out: the driver
  *
- * Asks, opens nothing. Return: 0, -EINVAL (no such driver; the text lists those there are),
- * -ENODEV (none has a device).
+ * Asks, opens nothing.
+ * Return: 0, -EINVAL (no such driver; the text lists those there are), -ENODEV (none has a device),
+ * or the error of a driver that could not ask, where no other finds a device.
  */
 int hal_driver_choose(const char *name, const struct hal_driver **drv);
 
