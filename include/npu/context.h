@@ -15,25 +15,33 @@ extern "C" {
 
 /**
  * npu_context_create() - make a context
- * @device: its device, which is opened
- * @ctx: out: the context; the thread's current one does not change
+ * @device: its device, which is opened; NPU_DEVICE_CURRENT is fine
+ * @ctx: out: the context, 0 on failure; the thread's current one does not change
  *
- * Return: 0, -EINVAL, -ENODEV, -ENOSPC, -ENOMEM.
+ * Return: 0, -EINVAL (NULL), -ENODEV (no such device), -ENOSPC (the device has no more contexts),
+ * -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_context_create(int device, npu_context *ctx);
 
 /**
  * npu_context_destroy() - end a context and all that is in it
- * @ctx: the context; a primary one: -EBUSY, npu_device_reset() is for that
- * @timeout_ms: how long to wait for its streams
+ * @ctx: the context
+ * @timeout_ms: how long to wait for its streams, milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
  * Threads that have it as their current one fall back to the device's primary one.
- * Return: 0, -EINVAL (0), -EBADF, -ESTALE, -EBUSY, -ETIMEDOUT (nothing was destroyed), -EDEADLK.
+ * Return: 0, -EINVAL (ctx is 0, a bad time-out), -EBADF, -ESTALE, -EBUSY (a primary one:
+ * npu_device_reset() is for that), -ETIMEDOUT (nothing was destroyed), -EDEADLK (inside a
+ * callback), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_context_destroy(npu_context ctx, int64_t timeout_ms);
 
-/** npu_context_primary() - the primary context of a device, which is opened.
- * Return: 0, -EINVAL, -ENODEV, -ENOMEM */
+/**
+ * npu_context_primary() - the primary context of a device
+ * @device: the device, which is opened; NPU_DEVICE_CURRENT is fine
+ * @ctx: out: the context, 0 on failure
+ *
+ * Return: 0, -EINVAL (NULL), -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
 NPU_API int npu_context_primary(int device, npu_context *ctx);
 
 /**
@@ -42,18 +50,37 @@ NPU_API int npu_context_primary(int device, npu_context *ctx);
  *
  * Its device becomes the thread's current device, and stream 0 is its default stream, whatever
  * npu_stream_set_current() had set there.
- * Return: 0, -EBADF, -ESTALE.
+ * Return: 0, -EBADF, -ESTALE, -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_context_set(npu_context ctx);
 
-/** npu_context_get() - the thread's current context; 0 when it is a primary one that was not
- * made yet. Creates nothing. Return: 0, -EINVAL */
+/**
+ * npu_context_get() - the thread's current context
+ * @ctx: out: the context; 0 when it is a primary one that was not made yet
+ *
+ * Context: any thread, any state; initialises and creates nothing.
+ * Return: 0, -EINVAL (NULL), -ENOMEM.
+ */
 NPU_API int npu_context_get(npu_context *ctx);
 
-/** npu_context_device() - a context's device. Return: 0, -EINVAL, -EBADF, -ESTALE */
+/**
+ * npu_context_device() - the device of a context
+ * @ctx: the context
+ * @device: out: ordinal, -1 on failure
+ *
+ * Return: 0, -EINVAL (NULL, or ctx is 0), -EBADF, -ESTALE, -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
 NPU_API int npu_context_device(npu_context ctx, int *device);
 
-/** npu_context_sync() - wait for all streams of a context, as npu_device_sync() */
+/**
+ * npu_context_sync() - wait until all streams of a context have done what was submitted before
+ * @ctx: the context
+ * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
+ *
+ * Reports the first failure that was not reported, after all have been waited for.
+ * Return: 0, -EINVAL (ctx is 0, a bad time-out), -EBADF, -ESTALE, -ETIMEDOUT, -EDEADLK (inside a
+ * callback), -ENODEV (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task.
+ */
 NPU_API int npu_context_sync(npu_context ctx, int64_t timeout_ms);
 
 #ifdef __cplusplus

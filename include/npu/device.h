@@ -64,31 +64,55 @@ struct npu_device_info {
  * npu_device_count() - number of devices that this process may use
  * @count: out: how many; 0 is no error
  *
- * Follows the visible list until the library is initialised, and is fixed from
- * then on. Return: 0, -EINVAL (NULL, or a bad visible list).
+ * Follows the visible list until the library is initialised, and is fixed from then on.
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL, or a bad visible list).
  */
 NPU_API int npu_device_count(int *count);
 
-/** npu_device_get_info() - what a device is. Return: 0, -EINVAL, -ENODEV */
+/**
+ * npu_device_get_info() - what a device is
+ * @device: the device, or NPU_DEVICE_CURRENT
+ * @info: in: its size; out: so many bytes of what is known; not touched on failure
+ *
+ * Context: any thread, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (NULL, no size, or a bad visible list), -ENODEV (no such device).
+ */
 NPU_API int npu_device_get_info(int device, struct npu_device_info *info);
 
 /**
  * npu_device_mem_info() - memory of a device
- * @device: the device
+ * @device: the device, or NPU_DEVICE_CURRENT
  * @free: out: bytes that can be allocated; may be NULL
  * @total: out: bytes there are; may be NULL
  *
  * Of a device that is not open all is free, as far as this process goes.
- * Return: 0, -ENODEV, -EOPNOTSUPP (open, and it has no memory).
+ * Context: any thread, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (a bad visible list), -ENODEV (no such device), -EOPNOTSUPP (open, and it has
+ * no memory).
  */
 NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total);
 
-/** npu_device_utilization() - per cent of core time that was busy of late, 0 to 100.
- * Return: 0, -EINVAL, -ENODEV, -EOPNOTSUPP */
+/**
+ * npu_device_utilization() - how busy a device was of late
+ * @device: the device, or NPU_DEVICE_CURRENT
+ * @percent: out: per cent of the time of all cores, 0 to 100
+ *
+ * Context: any thread, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (NULL, or a bad visible list), -ENODEV (no such device), -EOPNOTSUPP (the
+ * driver does not tell).
+ */
 NPU_API int npu_device_utilization(int device, uint32_t *percent);
 
-/** npu_device_can_access_peer() - whether copies between two devices can be direct;
- * of a device and itself: 0. Return: 0, -EINVAL, -ENODEV */
+/**
+ * npu_device_can_access_peer() - whether copies between two devices can be direct
+ * @device: the one, or NPU_DEVICE_CURRENT
+ * @peer: the other, or NPU_DEVICE_CURRENT
+ * @can: out: 1 or 0; 0 of a device and itself
+ *
+ * Context: any thread, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (NULL, or a bad visible list), -ENODEV (no such device).
+ */
 NPU_API int npu_device_can_access_peer(int device, int peer, int *can);
 
 /**
@@ -97,33 +121,47 @@ NPU_API int npu_device_can_access_peer(int device, int peer, int *can);
  *
  * Its primary context becomes the thread's current one. Creates nothing. What is set for a while
  * only, by a guard, does not count as set in the process.
- * Return: 0, -ENODEV (no such device), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_device_set(int device);
 
 /**
  * npu_device_get() - the thread's current device
- * @device: out: ordinal; initialises nothing
+ * @device: out: ordinal, -1 on failure
  *
- * Return: 0, -EINVAL, -ENODEV (there is none at all).
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL, or a bad visible list), -ENODEV (there is none at all), -ENOMEM.
  */
 NPU_API int npu_device_get(int *device);
 
 /**
  * npu_device_exchange() - set a device and learn the one before
  * @device: as in npu_device_set()
- * @old: out: the one before; NPU_DEVICE_CURRENT: the thread had set none. Passing it to
- *	npu_device_restore() brings back exactly that
+ * @old: out: the one before; NPU_DEVICE_CURRENT: the thread had set none, or the call failed.
+ *	Passing it to npu_device_restore() brings back exactly that. May be NULL
+ *
+ * Return: as npu_device_set().
  */
 NPU_API int npu_device_exchange(int device, int *old);
 
-/** npu_device_restore() - bring back what npu_device_exchange() found, "none set" included.
- * Initialises nothing; where the library was finalized meanwhile nothing is set.
- * Return: 0, -ENODEV, -ENOMEM */
+/**
+ * npu_device_restore() - bring back what npu_device_exchange() found, "none set" included
+ * @old: what it gave
+ *
+ * Where the library was finalized meanwhile nothing is set.
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -ENODEV (no such device), -ENOMEM.
+ */
 NPU_API int npu_device_restore(int old);
 
-/** npu_device_is_active() - whether a device is open in this process. Return: 0, -EINVAL,
- * -ENODEV */
+/**
+ * npu_device_is_active() - whether a device is open in this process
+ * @device: the device, or NPU_DEVICE_CURRENT
+ * @active: out: 1 or 0
+ *
+ * Context: any thread, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (NULL, or a bad visible list), -ENODEV (no such device).
+ */
 NPU_API int npu_device_is_active(int device, int *active);
 
 /**
@@ -131,36 +169,52 @@ NPU_API int npu_device_is_active(int device, int *active);
  * @list: out: their ordinals, ascending; may be NULL when room is 0
  * @room: entries of @list
  * @count: out: how many there are; may be more than @room
+ *
+ * Context: any thread, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (NULL).
  */
 NPU_API int npu_device_used(int *list, size_t room, size_t *count);
 
 /**
  * npu_device_sync() - wait until a device has done all that was submitted before
- * @device: the device; one that is not open has nothing to do: 0
+ * @device: the device, or NPU_DEVICE_CURRENT; one that is not open has nothing to do: 0
  * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
  * Waits for the streams of all its contexts. Reports the first failure that was not reported,
  * after all have been waited for.
- * Return: 0, -ENODEV, -ETIMEDOUT, -EDEADLK, or the failure of a task.
+ * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device, or it is lost), -ETIMEDOUT,
+ * -EDEADLK (inside a callback), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task.
  */
 NPU_API int npu_device_sync(int device, int64_t timeout_ms);
 
-/** npu_device_sync_all() - the same for all devices that are open; the time-out is for the whole */
+/**
+ * npu_device_sync_all() - npu_device_sync() for all devices that are open
+ * @timeout_ms: for the whole: milliseconds, NPU_WAIT_FOREVER, 0 polls
+ *
+ * Return: as npu_device_sync(); a failure of a task goes before -ETIMEDOUT.
+ */
 NPU_API int npu_device_sync_all(int64_t timeout_ms);
 
 /**
  * npu_device_reset() - close a device
- * @device: the device; one that is not open: 0
- * @timeout_ms: how long to wait for queued work
+ * @device: the device, or NPU_DEVICE_CURRENT; one that is not open: 0
+ * @timeout_ms: how long to wait for queued work, milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
  * All its contexts, streams, events, modules and memory go, in all threads; their handles
  * and pointers are stale. The next use opens it again.
- * Return: 0, -ENODEV, -ETIMEDOUT (nothing was closed), -EDEADLK.
+ * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device), -ETIMEDOUT (nothing was closed),
+ * -EDEADLK (inside a callback), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_device_reset(int device, int64_t timeout_ms);
 
-/** npu_device_time() - the device's clock, ns, as in timestamps of events; opens the device.
- * Return: 0, -EINVAL, -ENODEV, -EOPNOTSUPP */
+/**
+ * npu_device_time() - the device's clock, as in timestamps of events
+ * @device: the device, which is opened; NPU_DEVICE_CURRENT is fine
+ * @ns: out: nanoseconds, 0 on failure
+ *
+ * Return: 0, -EINVAL (NULL), -ENODEV (no such device, or it was closed meanwhile), -ENOMEM,
+ * -EOPNOTSUPP (it has no clock), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
 NPU_API int npu_device_time(int device, uint64_t *ns);
 
 #ifdef __cplusplus

@@ -83,7 +83,11 @@ struct npu_error {
  */
 NPU_API int npu_last_error(struct npu_error *err);
 
-/** npu_error_clear() - empty the calling thread's record */
+/**
+ * npu_error_clear() - empty the calling thread's record
+ *
+ * Context: any thread, any state; initialises nothing.
+ */
 NPU_API void npu_error_clear(void);
 
 /**
@@ -98,9 +102,9 @@ NPU_API const char *npu_error_name(int code);
  * npu_tag_set() - name what the calling thread submits from now on
  * @tag: up to NPU_TAG_LEN - 1 bytes; NULL or "": no name
  *
- * Errors of tasks carry the tag. The names are kept for the life of the process:
- * use few.
- * Return: 0, -EINVAL (too long), -ENOSPC (4096 names are in use).
+ * Errors of tasks carry the tag. The names are kept for the life of the process: use few.
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (too long), -ENOSPC (4095 names are in use), -ENOMEM.
  */
 NPU_API int npu_tag_set(const char *tag);
 
@@ -115,8 +119,9 @@ NPU_API int npu_tag_set(const char *tag);
  * npu_log_set_sink() - where lines of the log go
  * @sink: called with level and line (no newline); NULL: standard error
  *
- * The level is the option `log_level`. Context: any; @sink runs in the thread that logs, with
- * no lock held, and must not call the library.
+ * The level is the option `log_level`.
+ * Context: any; @sink runs in the thread that logs, with no lock held, and must not call the
+ * library.
  */
 NPU_API void npu_log_set_sink(void (*sink)(int level, const char *line));
 

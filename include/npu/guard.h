@@ -40,25 +40,49 @@ struct npu_guard {
 	uint32_t pad;
 };
 
-/** npu_guard_device() - set the current device. Return: as npu_device_set() */
+/**
+ * npu_guard_device() - set the current device for a while
+ * @guard: the guard; what is in it is written over
+ * @device: as in npu_device_set()
+ *
+ * Return: 0, -EINVAL (NULL), or as npu_device_set(); the end does nothing then.
+ */
 NPU_API int npu_guard_device(struct npu_guard *guard, int device);
-/** npu_guard_stream() - set the current stream and its device. Return: as
- * npu_stream_set_current(); -EINVAL for 0 */
+
+/**
+ * npu_guard_stream() - set the current stream and its device for a while
+ * @guard: the guard; what is in it is written over
+ * @stream: the stream; not 0
+ *
+ * Return: 0, -EINVAL (NULL, or stream is 0), or as npu_stream_set_current(); the end does nothing
+ * then.
+ */
 NPU_API int npu_guard_stream(struct npu_guard *guard, npu_stream stream);
+
 /**
  * npu_guard_secondary() - as npu_guard_stream() with the secondary stream of the current device
- * @guard: the guard
+ * @guard: the guard; what is in it is written over
  *
  * Its end makes the stream that was current before wait for the secondary one.
- * Return: as npu_stream_secondary().
+ * Return: 0, -EINVAL (NULL), or as npu_stream_secondary().
  */
 NPU_API int npu_guard_secondary(struct npu_guard *guard);
-/** npu_guard_end() - put back what was found; ended twice or never begun: -EINVAL, other
- * thread: -EPERM. Works in every state; what the finalizing of the library or the closing of a
- * device has ended is not put back */
+
+/**
+ * npu_guard_end() - put back what was found
+ * @guard: the guard
+ *
+ * What the finalizing of the library or the closing of a device has ended is not put back.
+ * Context: the thread that began it, any state; initialises and opens nothing.
+ * Return: 0, -EINVAL (NULL, ended already, or never begun), -EPERM (another thread), -ENOMEM; of a
+ * secondary one also as npu_stream_wait_stream().
+ */
 NPU_API int npu_guard_end(struct npu_guard *guard);
 
-/** npu_guard_cleanup() - for the macros: npu_guard_end() without a result */
+/**
+ * npu_guard_cleanup() - npu_guard_end() without a result, for the macros
+ * @guard: the guard; zeroed, or begun
+ */
 static inline void npu_guard_cleanup(struct npu_guard *guard)
 {
 	if (guard->what)
@@ -68,12 +92,18 @@ static inline void npu_guard_cleanup(struct npu_guard *guard)
 #if defined(__GNUC__) && !defined(__cplusplus)
 #define NPU_GUARD_CAT2(a, b) a##b
 #define NPU_GUARD_CAT(a, b) NPU_GUARD_CAT2(a, b)
-/** NPU_SCOPED_DEVICE() - set the device to the end of the block; if that fails, nothing changes */
+/**
+ * NPU_SCOPED_DEVICE() - set the device to the end of the block; if that fails, nothing changes
+ * @dev: the device
+ */
 #define NPU_SCOPED_DEVICE(dev)								\
 	struct npu_guard NPU_GUARD_CAT(npu_guard_, __LINE__)				\
 		__attribute__((cleanup(npu_guard_cleanup), unused)) = { 0 };		\
 	(void)npu_guard_device(&NPU_GUARD_CAT(npu_guard_, __LINE__), (dev))
-/** NPU_SCOPED_STREAM() - set the stream to the end of the block; if that fails, nothing changes */
+/**
+ * NPU_SCOPED_STREAM() - set the stream to the end of the block; if that fails, nothing changes
+ * @s: the stream
+ */
 #define NPU_SCOPED_STREAM(s)								\
 	struct npu_guard NPU_GUARD_CAT(npu_guard_, __LINE__)				\
 		__attribute__((cleanup(npu_guard_cleanup), unused)) = { 0 };		\

@@ -18,9 +18,20 @@ extern "C" {
 /** NPU_VERSION - as npu_version() gives it */
 #define NPU_VERSION (NPU_VERSION_MAJOR << 16 | NPU_VERSION_MINOR << 8 | NPU_VERSION_PATCH)
 
-/** npu_version() - version of the library: major << 16 | minor << 8 | patch */
+/**
+ * npu_version() - version of the library
+ *
+ * Context: any thread, any state; initialises nothing.
+ * Return: major << 16 | minor << 8 | patch.
+ */
 NPU_API uint32_t npu_version(void);
-/** npu_version_string() - the same as text, and what was built in */
+
+/**
+ * npu_version_string() - version of the library as text, and what was built in
+ *
+ * Context: any thread, any state; initialises nothing.
+ * Return: a static string.
+ */
 NPU_API const char *npu_version_string(void);
 
 /** enum npu_state - states of the library in this process */
@@ -34,7 +45,12 @@ enum npu_state {
 	NPU_STATE_FORKED = 6,		/* child of a fork, after the parent was initialised */
 };
 
-/** npu_state_get() - the state now; initialises nothing */
+/**
+ * npu_state_get() - the state now
+ *
+ * Context: any thread, any state; initialises nothing.
+ * Return: enum npu_state.
+ */
 NPU_API enum npu_state npu_state_get(void);
 
 /**
@@ -131,7 +147,9 @@ typedef void npu_sync_fn(enum npu_sync_kind kind, uint64_t handle, int done, int
  * @fn: called in the waiting thread; NULL: no longer
  * @arg: for it
  *
- * One at a time: a second function is -EBUSY. Return: 0, -EBUSY, -ENOMEM.
+ * One function at a time.
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EBUSY (there is another one), -ENOMEM.
  */
 NPU_API int npu_hook_sync(npu_sync_fn *fn, void *arg);
 

@@ -26,9 +26,11 @@ extern "C" {
  * npu_malloc() - allocate memory of the current device
  * @size: bytes; 0 gives NULL and success
  * @flags: NPU_MEM_*, or 0
- * @ptr: out: the memory, not initialised, aligned to npu_device_info.mem_align
+ * @ptr: out: the memory, not initialised, aligned to npu_device_info.mem_align; NULL on failure
  *
- * It is real when it is returned. Return: 0, -EINVAL, -ENOMEM, -ENODEV, -EOPNOTSUPP.
+ * It is real when it is returned.
+ * Return: 0, -EINVAL (NULL, unknown flags), -ENOMEM, -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
  */
 NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr);
 
@@ -37,7 +39,9 @@ NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr);
  * @ptr: from npu_malloc(); NULL is fine
  *
  * At once and without waiting: wait for the tasks that use it first. One that still does
- * fails, or reads zeroes. Return: 0, -EINVAL (not the start of device memory, or freed already).
+ * fails, or reads zeroes.
+ * Return: 0, -EINVAL (not the start of device memory, or freed already), -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
  */
 NPU_API int npu_free(void *ptr);
 
@@ -45,13 +49,23 @@ NPU_API int npu_free(void *ptr);
  * npu_malloc_host() - allocate pinned host memory
  * @size: bytes; 0 gives NULL and success
  * @flags: 0
- * @ptr: out: the memory, zeroed, aligned to a page
+ * @ptr: out: the memory, zeroed, aligned to a page; NULL on failure
  *
- * Where the limit on locked memory is too low it is not locked, which is
- * logged once and slower on hardware. Return: 0, -EINVAL, -ENOMEM, -EOPNOTSUPP.
+ * Where the limit on locked memory is too low it is not locked, which is logged once and slower on
+ * hardware.
+ * Return: 0, -EINVAL (NULL, unknown flags), -ENOMEM, -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
  */
 NPU_API int npu_malloc_host(size_t size, uint32_t flags, void **ptr);
-/** npu_free_host() - free it. As npu_free() */
+
+/**
+ * npu_free_host() - free pinned host memory
+ * @ptr: from npu_malloc_host(); NULL is fine
+ *
+ * At once and without waiting, as npu_free().
+ * Return: 0, -EINVAL (not the start of such memory, or freed already), -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
+ */
 NPU_API int npu_free_host(void *ptr);
 
 /**
@@ -60,10 +74,17 @@ NPU_API int npu_free_host(void *ptr);
  * @size: bytes, not 0
  * @flags: 0
  *
- * Return: 0, -EINVAL, -EEXIST (overlaps what is pinned), -ENOMEM, -EFAULT, -EOPNOTSUPP.
+ * Return: 0, -EINVAL (NULL, size is 0 or too large, unknown flags), -EEXIST (overlaps what is
+ * pinned), -ENOMEM, -EFAULT (not mapped), -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags);
-/** npu_host_unregister() - undo it; ptr as it was registered. Return: 0, -EINVAL */
+
+/**
+ * npu_host_unregister() - undo npu_host_register()
+ * @ptr: as it was registered
+ *
+ * Return: 0, -EINVAL (not registered), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
 NPU_API int npu_host_unregister(void *ptr);
 
 /** enum npu_pointer_kind - what a pointer points to */
@@ -90,7 +111,13 @@ struct npu_pointer_info {
 	int device;
 };
 
-/** npu_pointer_get_info() - what a pointer is. Any value is fine. Return: 0, -EINVAL */
+/**
+ * npu_pointer_get_info() - what a pointer is
+ * @ptr: the pointer; any value is fine
+ * @info: in: its size; out: so many bytes of what is known; not touched on failure
+ *
+ * Return: 0, -EINVAL (NULL, or no size), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
 NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info);
 
 /**
@@ -100,8 +127,10 @@ NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
  * @size: bytes; 0 is nothing
  * @kind: the direction, or NPU_COPY_AUTO
  *
- * Done when it returns, and ordered with no stream. Return: 0, -EINVAL (NULL, a kind that the
- * pointers contradict), -ENODEV, -EDEADLK, -EOPNOTSUPP.
+ * Done when it returns, and ordered with no stream.
+ * Return: 0, -EINVAL (NULL, a range that leaves its allocation, a kind that the pointers
+ * contradict), -ENOMEM, -ENODEV, -ESTALE (the device was closed meanwhile), -EDEADLK (inside a
+ * callback), -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_memcpy(void *dst, const void *src, size_t size, enum npu_copy_kind kind);
 
@@ -114,23 +143,70 @@ NPU_API int npu_memcpy(void *dst, const void *src, size_t size, enum npu_copy_ki
  * @stream: the stream
  *
  * Host memory must stay as it is until the task is done, pinned or not. Of a stream 0, the
- * device is that of @dst, else of @src, if the thread has set none. Return: as npu_memcpy();
- * -EXDEV (neither side is memory of the stream's device), -EAGAIN, -ETIMEDOUT.
+ * device is that of @dst, else of @src, if the thread has set none.
+ * Return: 0, -EINVAL (as npu_memcpy()), -EXDEV (neither side is memory of the stream's device),
+ * -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it stayed full), -ENOMEM,
+ * -EOPNOTSUPP, or what every function with a stream answers (top of npu/stream.h).
  */
 NPU_API int npu_memcpy_async(void *dst, const void *src, size_t size, enum npu_copy_kind kind,
 			     npu_stream stream);
 
-/** npu_memcpy_2d() - copy rows: width bytes each, pitch bytes from row to row (at least width) */
+/**
+ * npu_memcpy_2d() - copy rows now
+ * @dst: to
+ * @dst_pitch: bytes from row to row there, at least @width
+ * @src: from; the two must not overlap
+ * @src_pitch: bytes from row to row there, at least @width
+ * @width: bytes of a row; 0 is nothing
+ * @height: rows; 0 is nothing
+ * @kind: the direction, or NPU_COPY_AUTO
+ *
+ * Return: as npu_memcpy(); -EINVAL also for a pitch that is too small.
+ */
 NPU_API int npu_memcpy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 			  size_t width, size_t height, enum npu_copy_kind kind);
-/** npu_memcpy_2d_async() - the same in a stream */
+
+/**
+ * npu_memcpy_2d_async() - copy rows in a stream
+ * @dst: to
+ * @dst_pitch: bytes from row to row there, at least @width
+ * @src: from; the two must not overlap
+ * @src_pitch: bytes from row to row there, at least @width
+ * @width: bytes of a row; 0 is nothing
+ * @height: rows; 0 is nothing
+ * @kind: the direction, or NPU_COPY_AUTO
+ * @stream: the stream, as in npu_memcpy_async()
+ *
+ * Return: as npu_memcpy_async(); -EINVAL also for a pitch that is too small.
+ */
 NPU_API int npu_memcpy_2d_async(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 				size_t width, size_t height, enum npu_copy_kind kind,
 				npu_stream stream);
 
-/** npu_memset() - set bytes of device or pinned memory now, ordered with no stream */
+/**
+ * npu_memset() - set bytes of device or pinned memory now
+ * @ptr: the first
+ * @value: what to set each to; the low eight bits count
+ * @size: bytes; 0 is nothing
+ *
+ * Done when it returns, and ordered with no stream.
+ * Return: 0, -EINVAL (NULL, other memory, a range that leaves its allocation), -ENOMEM, -ENODEV,
+ * -ESTALE (the device was closed meanwhile), -EDEADLK (inside a callback), -EOPNOTSUPP, -ECHILD,
+ * -ESHUTDOWN, -ENOTCONN.
+ */
 NPU_API int npu_memset(void *ptr, int value, size_t size);
-/** npu_memset_async() - set bytes of device memory in a stream */
+
+/**
+ * npu_memset_async() - set bytes of device memory in a stream
+ * @ptr: the first
+ * @value: what to set each to; the low eight bits count
+ * @size: bytes; 0 is nothing
+ * @stream: the stream; of 0, the device is that of @ptr if the thread has set none
+ *
+ * Return: 0, -EINVAL (NULL, other memory, a range that leaves its allocation), -EXDEV (memory of
+ * another device), -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it stayed full),
+ * -ENOMEM, -EOPNOTSUPP, or what every function with a stream answers (top of npu/stream.h).
+ */
 NPU_API int npu_memset_async(void *ptr, int value, size_t size, npu_stream stream);
 
 #ifdef __cplusplus

@@ -31,9 +31,9 @@ enum npu_option_origin {
  * @name: its name
  * @value: the text; NULL: no longer set by the API
  *
- * Initialises nothing. Return: 0, -EINVAL (NULL, a bad value), -ERANGE (out of range), -ENOENT
- * (no such option), -EBUSY (the library is initialised and the option is fixed by then),
- * -ECHILD, -ESHUTDOWN.
+ * Context: any thread; initialises nothing.
+ * Return: 0, -EINVAL (NULL, a bad value), -ERANGE (out of range), -ENOENT (no such option), -EBUSY
+ * (the library is initialised and the option is fixed by then), -ENOMEM, -ECHILD, -ESHUTDOWN.
  */
 NPU_API int npu_option_set(const char *name, const char *value);
 
@@ -44,7 +44,8 @@ NPU_API int npu_option_set(const char *name, const char *value);
  * @size: bytes of @buf, at least 1
  * @origin: out: enum npu_option_origin; may be NULL
  *
- * Return: 0, -EINVAL, -ENOENT, -ENOSPC (the text was cut).
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL, or size is 0), -ENOENT (no such option), -ENOSPC (the text was cut).
  */
 NPU_API int npu_option_get(const char *name, char *buf, size_t size, int *origin);
 
@@ -74,7 +75,14 @@ struct npu_option_info {
 	int runtime;
 };
 
-/** npu_option_at() - the i-th option, from 0. Return: 0, -ENOENT (there are no more), -EINVAL */
+/**
+ * npu_option_at() - what the i-th option is
+ * @i: which, from 0
+ * @info: in: its size; out: so many bytes of what is known; not touched on failure
+ *
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL, or no size), -ENOENT (there are no more).
+ */
 NPU_API int npu_option_at(unsigned int i, struct npu_option_info *info);
 
 #ifdef __cplusplus

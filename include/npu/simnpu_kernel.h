@@ -142,20 +142,42 @@ static inline void *npu_simnpu_access(struct npu_simnpu_block *blk, uint64_t add
 	return blk->resolve(blk, addr, size, mode);
 }
 
-/** npu_simnpu_read() - npu_simnpu_access() for reading */
+/**
+ * npu_simnpu_read() - npu_simnpu_access() for reading
+ * @blk: the block that the kernel was given
+ * @addr: device address
+ * @size: bytes, at least 1; all must lie in one allocation
+ *
+ * Context: inside a kernel.
+ * Return: as npu_simnpu_access().
+ */
 static inline const void *npu_simnpu_read(struct npu_simnpu_block *blk, uint64_t addr,
 					  uint64_t size)
 {
 	return npu_simnpu_access(blk, addr, size, NPU_SIMNPU_READ);
 }
 
-/** npu_simnpu_write() - npu_simnpu_access() for writing, or reading and writing */
+/**
+ * npu_simnpu_write() - npu_simnpu_access() for writing, or reading and writing
+ * @blk: the block that the kernel was given
+ * @addr: device address
+ * @size: bytes, at least 1; all must lie in one allocation
+ *
+ * Context: inside a kernel.
+ * Return: as npu_simnpu_access().
+ */
 static inline void *npu_simnpu_write(struct npu_simnpu_block *blk, uint64_t addr, uint64_t size)
 {
 	return npu_simnpu_access(blk, addr, size, NPU_SIMNPU_READ | NPU_SIMNPU_WRITE);
 }
 
-/** npu_simnpu_stopped() - whether the kernel should return before it is done */
+/**
+ * npu_simnpu_stopped() - whether the kernel should return before it is done
+ * @blk: the block that the kernel was given
+ *
+ * Context: inside a kernel.
+ * Return: 1 or 0.
+ */
 static inline int npu_simnpu_stopped(const struct npu_simnpu_block *blk)
 {
 	return __atomic_load_n(blk->stop, __ATOMIC_RELAXED) != 0;

@@ -52,20 +52,22 @@ struct npu_stream_attr {
 /**
  * npu_stream_create() - make a stream
  * @attr: how; NULL: NPU_STREAM_ATTR_INIT
- * @stream: out: the stream
+ * @stream: out: the stream, 0 on failure
  *
- * Return: 0, -EINVAL, -ENODEV, -ENOSPC (the device has no more streams), -ENOMEM, -EOPNOTSUPP.
+ * Return: 0, -EINVAL (NULL, a bad attribute), -ENODEV (no such device, or it is lost), -ENOSPC (the
+ * device has no more streams), -ENOMEM, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_stream_create(const struct npu_stream_attr *attr, npu_stream *stream);
 
 /**
  * npu_stream_destroy() - wait for a stream's tasks and end it
- * @stream: the stream; one that belongs to a pool, leased ones included, or a default
- *	stream: -EBUSY
- * @timeout_ms: how long to wait
+ * @stream: the stream, from npu_stream_create()
+ * @timeout_ms: how long to wait, milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
  * The handle is stale at once. Events recorded in it stay good.
- * Return: 0, -EINVAL (0), -EBUSY, -ETIMEDOUT (it is as it was), -EDEADLK.
+ * Return: 0, -EINVAL (stream is 0, a bad time-out), -EBUSY (a default stream, or one of a pool,
+ * leased ones included), -ETIMEDOUT (it is as it was), -EDEADLK (inside a callback), or what every
+ * function with a stream answers (top of this file).
  */
 NPU_API int npu_stream_destroy(npu_stream stream, int64_t timeout_ms);
 
@@ -73,7 +75,8 @@ NPU_API int npu_stream_destroy(npu_stream stream, int64_t timeout_ms);
  * npu_stream_query() - whether all submitted tasks are done
  * @stream: the stream
  *
- * Return: 0, -EINPROGRESS, or the failure of a task that was not reported; it stays so.
+ * Return: 0, -EINPROGRESS, the failure of a task that was not reported (it stays so), or what every
+ * function with a stream answers (top of this file).
  */
 NPU_API int npu_stream_query(npu_stream stream);
 
@@ -82,18 +85,40 @@ NPU_API int npu_stream_query(npu_stream stream);
  * @stream: the stream
  * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
- * Return: 0, -ETIMEDOUT, -EDEADLK, or the failure of a task, once: npu_last_error() says which.
+ * Return: 0, -EINVAL (a bad time-out), -ETIMEDOUT, -EDEADLK (inside a callback), the failure of a
+ * task, once (npu_last_error() says which), or what every function with a stream answers (top of
+ * this file).
  */
 NPU_API int npu_stream_sync(npu_stream stream, int64_t timeout_ms);
 
-/** npu_stream_set_wait_mode() - how threads wait for the stream. Return: 0, -EINVAL */
+/**
+ * npu_stream_set_wait_mode() - how threads wait for the stream from now on
+ * @stream: the stream
+ * @mode: how
+ *
+ * Return: 0, -EINVAL (no such mode), or what every function with a stream answers (top of this
+ * file).
+ */
 NPU_API int npu_stream_set_wait_mode(npu_stream stream, enum npu_wait_mode mode);
 
-/** npu_stream_wait_event() - later tasks of the stream wait for what the event records now.
- * Any device's. Return: 0, -EAGAIN, -ETIMEDOUT, -ENOMEM */
+/**
+ * npu_stream_wait_event() - later tasks of the stream wait for what the event records now
+ * @stream: the stream
+ * @event: the event, of any device; one that was never recorded is not waited for
+ *
+ * Return: 0, -EINVAL (event is 0), -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it
+ * stayed full), -ENOMEM, or what every function with a stream answers (top of this file).
+ */
 NPU_API int npu_stream_wait_event(npu_stream stream, npu_event event);
 
-/** npu_stream_wait_stream() - later tasks of the stream wait for all that is in the other now */
+/**
+ * npu_stream_wait_stream() - later tasks of the stream wait for all that is in another now
+ * @stream: the stream
+ * @other: the other, of any device
+ *
+ * Return: 0, -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it stayed full), -ENOMEM,
+ * or what every function with a stream answers (top of this file).
+ */
 NPU_API int npu_stream_wait_stream(npu_stream stream, npu_stream other);
 
 /**
@@ -103,9 +128,12 @@ NPU_API int npu_stream_wait_stream(npu_stream stream, npu_stream other);
  * @arg: for it
  * @flags: 0 or NPU_CALLBACK_NOBLOCK
  *
- * It runs on a thread of the library, one per device, one at a time. The stream goes
- * on when it has returned. Inside, calls that block give -EDEADLK.
- * Return: 0, -EINVAL, -EAGAIN, -ETIMEDOUT, -EOPNOTSUPP.
+ * The stream goes on when it has returned.
+ * Context: it runs on a thread of the library, one per device, one at a time. Inside, calls that
+ * block give -EDEADLK.
+ * Return: 0, -EINVAL (NULL, unknown flags), -EAGAIN (the stream is full and does not block),
+ * -ETIMEDOUT (it stayed full), -ENOMEM, -EOPNOTSUPP, or what every function with a stream answers
+ * (top of this file).
  */
 NPU_API int npu_stream_callback(npu_stream stream, void (*fn)(void *arg), void *arg,
 				uint32_t flags);
@@ -113,38 +141,53 @@ NPU_API int npu_stream_callback(npu_stream stream, void (*fn)(void *arg), void *
 /**
  * npu_stream_fd() - a descriptor that becomes readable once all tasks submitted before are done
  * @stream: the stream
- * @fd: out: an eventfd, close-on-exec and non-blocking; the caller closes it
+ * @fd: out: an eventfd, close-on-exec and non-blocking, the caller closes it; -1 on failure
  *
- * Return: 0, -EINVAL, -EMFILE, -ENFILE, -EOPNOTSUPP.
+ * Return: 0, -EINVAL (NULL), -EMFILE, -ENFILE, -ENOMEM, -EOPNOTSUPP, or what every function with a
+ * stream answers (top of this file).
  */
 NPU_API int npu_stream_fd(npu_stream stream, int *fd);
 
-/** npu_stream_default() - the default stream of a device, which is opened. Return: 0, -EINVAL,
- * -ENODEV, -ENOSPC, -ENOMEM */
+/**
+ * npu_stream_default() - the default stream of a device
+ * @device: the device, which is opened; NPU_DEVICE_CURRENT is fine
+ * @stream: out: the stream of its primary context, 0 on failure
+ *
+ * Return: 0, -EINVAL (NULL), or as npu_stream_create().
+ */
 NPU_API int npu_stream_default(int device, npu_stream *stream);
-/** npu_stream_secondary() - a second stream that every device has, for work beside the default
- * one, as copies */
+
+/**
+ * npu_stream_secondary() - a second stream that every device has
+ * @device: the device, which is opened; NPU_DEVICE_CURRENT is fine
+ * @stream: out: the stream, 0 on failure
+ *
+ * For work beside the default one, as copies.
+ * Return: 0, -EINVAL (NULL), or as npu_stream_create().
+ */
 NPU_API int npu_stream_secondary(int device, npu_stream *stream);
 
 /**
  * npu_stream_pool_get() - a stream from the pool, shared
- * @device: the device
+ * @device: the device, or NPU_DEVICE_CURRENT
  * @priority: as in struct npu_stream_attr
- * @stream: out: one of the pool's `stream_pool_size` streams of this priority, in turn
+ * @stream: out: one of the pool's `stream_pool_size` streams of this priority, in turn; 0 on
+ *	failure
  *
  * They are made when first handed out and are never given back.
- * Return: as npu_stream_create().
+ * Return: 0, -EINVAL (NULL, no such priority), or as npu_stream_create().
  */
 NPU_API int npu_stream_pool_get(int device, int priority, npu_stream *stream);
 
 /**
  * npu_stream_lease() - a stream from the pool for this caller alone
- * @device: the device
+ * @device: the device, or NPU_DEVICE_CURRENT
  * @priority: as in struct npu_stream_attr
- * @stream: out: an idle stream; the pool grows by one when there is none, up to
+ * @stream: out: an idle stream, 0 on failure; the pool grows by one when there is none, up to
  *	`stream_lease_max`
  *
- * Return: as npu_stream_create(); -ENOSPC: all that may exist are leased.
+ * Return: 0, -EINVAL (NULL, no such priority), -ENOSPC (all that may exist are leased), or as
+ * npu_stream_create().
  */
 NPU_API int npu_stream_lease(int device, int priority, npu_stream *stream);
 
@@ -152,29 +195,38 @@ NPU_API int npu_stream_lease(int device, int priority, npu_stream *stream);
  * npu_stream_release() - give a leased stream back
  * @stream: the stream; its handle is stale afterwards
  *
- * Does not wait. It is handed out again when it is idle, and thrown away if a task of
- * it failed. Return: 0, -EINVAL (not leased), -EBADF, -ESTALE.
+ * Does not wait. It is handed out again when it is idle, and thrown away if a task of it failed.
+ * Return: 0, -EINVAL (stream is 0, or not leased), -ENOMEM, or what every function with a stream
+ * answers (top of this file).
  */
 NPU_API int npu_stream_release(npu_stream stream);
 
 /**
  * npu_stream_import() - use a stream of the vendor's runtime that somebody else made
- * @device: its device
+ * @device: its device, or NPU_DEVICE_CURRENT
  * @native: the driver's pointer
- * @stream: out: a handle; the same pointer gives the same one
+ * @stream: out: a handle, 0 on failure; the same pointer gives the same one
  *
- * Return: 0, -EINVAL, -ENODEV, -EOPNOTSUPP (the driver has no native streams).
+ * Return: 0, -EINVAL (NULL), -ENODEV (no such device), -EOPNOTSUPP (the driver has no native
+ * streams), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_stream_import(int device, void *native, npu_stream *stream);
 
-/** npu_stream_current() - the stream that 0 means on a device, for this thread. Opens the device
- * when that is its default stream */
+/**
+ * npu_stream_current() - the stream that 0 means on a device, for this thread
+ * @device: the device, or NPU_DEVICE_CURRENT; opened when that is its default stream
+ * @stream: out: the stream, 0 on failure
+ *
+ * Return: 0, -EINVAL (NULL), or as npu_stream_create().
+ */
 NPU_API int npu_stream_current(int device, npu_stream *stream);
+
 /**
  * npu_stream_set_current() - what 0 means on the stream's device, for this thread
  * @stream: the stream; 0: the default stream of the current device again
  *
  * The stream's device becomes the thread's current device.
+ * Return: 0, -ENOMEM, or what every function with a stream answers (top of this file).
  */
 NPU_API int npu_stream_set_current(npu_stream stream);
 
@@ -214,7 +266,14 @@ struct npu_stream_info {
 	int wait_mode;
 };
 
-/** npu_stream_get_info() - what a stream is. Return: 0, -EINVAL */
+/**
+ * npu_stream_get_info() - what a stream is
+ * @stream: the stream
+ * @info: in: its size; out: so many bytes of what is known; not touched on failure
+ *
+ * Return: 0, -EINVAL (NULL, or no size), or what every function with a stream answers (top of this
+ * file).
+ */
 NPU_API int npu_stream_get_info(npu_stream stream, struct npu_stream_info *info);
 
 #ifdef __cplusplus

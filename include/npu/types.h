@@ -108,8 +108,10 @@ enum npu_fail_mode {
 /* Flags of npu_event_create(). */
 /** NPU_EVENT_TIMING - the event keeps the device's time, for npu_event_elapsed() */
 #define NPU_EVENT_TIMING (1u << 0)
-/** NPU_EVENT_WAIT() - how threads wait for the event: an enum npu_wait_mode other than
- * NPU_WAIT_AUTO, which leaves it to the stream */
+/**
+ * NPU_EVENT_WAIT() - how threads wait for the event
+ * @mode: enum npu_wait_mode; NPU_WAIT_AUTO leaves it to the stream
+ */
 #define NPU_EVENT_WAIT(mode) ((uint32_t)(mode) << 4)
 /** NPU_EVENT_FLAGS - all flags of npu_event_create() */
 #define NPU_EVENT_FLAGS (NPU_EVENT_TIMING | NPU_EVENT_WAIT(3))
