@@ -263,36 +263,76 @@ TEST_F(sched, arguments_of_every_size)
 	}
 }
 
+/* Until the device, which is paused, has found work in all of n queues that were kicked. */
+static void all_found(uint32_t n)
+{
+	struct simnpu_test_counters before, now;
+	struct simnpu_test_device d;
+
+	do {
+		sched_yield();
+		simnpu_test_device(0, &d);
+	} while (d.active < n);
+	/* they came into the set in a look that the next one waits for */
+	simnpu_test_counters(&before);
+	do {
+		sched_yield();
+		simnpu_test_counters(&now);
+	} while (now.looks == before.looks);
+}
+
+static const char *one_core(const char *name)
+{
+	return strcmp(name, "simnpu_cores") ? NULL : "1";
+}
+
+/* y = x + z: of one float each. */
+static void put_add(struct ring *r, uint64_t y, uint64_t x, uint64_t z)
+{
+	struct npu_simnpu_rows_args a = { .x = x, .y = y, .z = z, .rows = 1, .cols = 1 };
+
+	put_launch(r, builtin(r->c, "bias_f32"), 1, &a, sizeof(a));
+}
+
+/* The core counts the queues as it comes to them: the count of each is its place. */
 TEST_F(sched, higher_priorities_run_first)
 {
+	static const struct hal_option_reader reader = { .text = one_core };
+	uint64_t place, count, one, zero;
 	struct ring rings[8];
-	struct simnpu_event ev[8];
-	struct simnpu_desc d;
-	uint64_t stamp[8], head;
+	float f = 1, got[8];
 	int i;
 
+	ASSERT_EQ(0, dev_close(self->c.fd));
+	hal_option_set_reader(&reader);
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	hal_option_set_reader(NULL);
+	place = mem_new(&self->c, 4096, NULL);
+	ASSERT_NE(0, place);
+	ASSERT_EQ(0, copy_now(&self->c, place, 0, 4096, 0));
+	count = place + 1024;
+	one = place + 2048;
+	zero = place + 3072;
+	ASSERT_EQ(0, copy_now(&self->c, one, U64(&f), sizeof(f), SIMNPU_COPY_TO_DEVICE));
 	simnpu_test_pause(0, true);
-	head = put_nop(&self->r);
+	/* the last shall be the first */
 	for (i = 7; i >= 0; i--) {
 		ASSERT_EQ(0, ring_open_at(&rings[i], &self->c, 64, (uint32_t)i, 0, 1));
-		ev[i] = (struct simnpu_event){ .context = self->c.handle };
-		ASSERT_EQ(0, io(self->c.fd, EVENT_CREATE, &ev[i]));
-		d = (struct simnpu_desc){ .op = SIMNPU_OP_RECORD, .record.event = ev[i].handle };
-		ring_put(&rings[i], &d, NULL, false);
-		put_launch(&rings[i], self->nop, 1, NULL, 0);
+		put_add(&rings[i], count, count, one);
+		put_add(&rings[i], place + (uint64_t)i * sizeof(f), count, zero);
 	}
-	usleep(2000);	/* they are all found, and wait in ready lists */
+	all_found(8);
 	simnpu_test_pause(0, false);
 	for (i = 0; i < 8; i++) {
 		ASSERT_EQ(0, ring_wait_engine(&rings[i], 2));
-		stamp[i] = *(uint64_t *)(self->c.arena + ev[i].stamp);
-		EXPECT_NE(0, stamp[i]);
+		EXPECT_FALSE(marked(&rings[i]));
 	}
-	EXPECT_EQ(0, ring_wait_engine(&self->r, head));
-	/* with one thread the order would be exact; here the first is before the last */
-	EXPECT_LT(stamp[0], stamp[7]);
+	ASSERT_EQ(0, copy_now(&self->c, U64(got), place, sizeof(got), SIMNPU_COPY_TO_HOST));
+	for (i = 0; i < 8; i++)
+		EXPECT_EQ(i + 1, (int)got[i]);
 }
 
+/* It does not end before it is told to, by its queue being destroyed. */
 TEST_F(sched, a_long_task_does_not_hold_up_other_queues)
 {
 	struct simnpu_info info;
@@ -301,10 +341,10 @@ TEST_F(sched, a_long_task_does_not_hold_up_other_queues)
 	ASSERT_EQ(0, io(self->c.fd, INFO, &info));
 	if (info.cores < 2)
 		SKIP(return, "one core");
-	slow = put_delay(&self->r, 300 * MS);
-	ASSERT_TRUE(timeline_within(&self->r2, put_inc(&self->r2, self->mem, 1), 250 * MS));
+	slow = put_delay(&self->r, 3600 * SEC);
+	EXPECT_EQ(0, ring_wait_engine(&self->r2, put_inc(&self->r2, self->mem, 1)));
 	EXPECT_GT(slow, timeline(&self->r));
-	EXPECT_EQ(0, ring_wait_engine(&self->r, slow));
+	EXPECT_EQ(0, ring_close(&self->r));
 }
 
 TEST_F(sched, blocks_of_a_launch_share_cores_and_never_a_core)
@@ -316,6 +356,7 @@ TEST_F(sched, blocks_of_a_launch_share_cores_and_never_a_core)
 	put_launch(&self->r, builtin(&self->c, "delay_ns"), 8, &ns, sizeof(ns));
 	EXPECT_EQ(0, ring_wait(&self->r, 1));
 	EXPECT_FALSE(marked(&self->r));
+	/* at least: a busy machine only takes longer */
 	EXPECT_LE(8 * ns / info.cores, hal_sys_now() - start);
 }
 
@@ -653,47 +694,58 @@ TEST_F(sched, many_threads_wait_for_different_tasks)
 TEST_F(sched, waiters_end_with_the_queue)
 {
 	const uint32_t modes[] = { 0, SIMNPU_WAIT_SPIN, SIMNPU_WAIT_YIELD, SIMNPU_WAIT_BLOCK };
+	uint32_t ended = 0;
 	struct waiter w[4];
+	struct ring r;
 	size_t i;
 
-	for (i = 0; i < 4; i++) {
-		w[i] = (struct waiter){ .r = &self->r, .seq = 1, .flags = modes[i] };
-		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
-	}
-	usleep(20000);
-	EXPECT_EQ(0, ring_close(&self->r));
-	for (i = 0; i < 4; i++) {
-		pthread_join(w[i].thread, NULL);
-		EXPECT_EQ(-ECANCELED, w[i].rc);
+	/* a thread may come too late for its queue; until each kind was there in time */
+	while (ended != 15) {
+		ASSERT_EQ(0, ring_open(&r, &self->c));
+		for (i = 0; i < 4; i++) {
+			w[i] = (struct waiter){ .r = &r, .seq = 1, .flags = modes[i] };
+			ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
+		}
+		usleep(20000);
+		EXPECT_EQ(0, ring_close(&r));
+		for (i = 0; i < 4; i++) {
+			pthread_join(w[i].thread, NULL);
+			ASSERT_TRUE(w[i].rc == -ECANCELED || w[i].rc == -ENOENT);
+			ended |= (uint32_t)(w[i].rc == -ECANCELED) << i;
+		}
 	}
 }
 
 TEST_F(sched, waiters_end_with_the_file)
 {
-	struct waiter w = { .r = &self->r, .seq = 1, .flags = SIMNPU_WAIT_BLOCK };
+	struct waiter w = { .r = &self->r, .seq = 1, .flags = SIMNPU_WAIT_BLOCK, .rc = -EBADF };
 
-	ASSERT_EQ(0, pthread_create(&w.thread, NULL, waiter_main, &w));
-	usleep(20000);
-	EXPECT_EQ(0, dev_close(self->c.fd));
-	pthread_join(w.thread, NULL);
-	EXPECT_TRUE(w.rc == -ECANCELED || w.rc == -EBADF);
-	self->c.fd = dev_open(0);
+	/* the thread may come too late for the file */
+	while (w.rc == -EBADF || w.rc == -ENOENT) {
+		ASSERT_EQ(0, pthread_create(&w.thread, NULL, waiter_main, &w));
+		usleep(20000);
+		EXPECT_EQ(0, dev_close(self->c.fd));
+		pthread_join(w.thread, NULL);
+		ASSERT_EQ(0, ctx_open(&self->c, 0));
+		ASSERT_EQ(0, ring_open(&self->r, &self->c));
+	}
+	EXPECT_EQ(-ECANCELED, w.rc);
 }
 
 TEST_F(sched, a_queue_with_work_can_be_destroyed)
 {
-	uint64_t start;
+	uint64_t begun;
 	int i;
 
-	put_delay(&self->r, 10 * SEC);
+	/* in order: who sees the word, knows that the long one is at the head */
+	begun = put_inc(&self->r, self->mem, 1);
+	put_delay(&self->r, 3600 * SEC);
 	for (i = 0; i < 10; i++)
 		put_inc(&self->r, self->mem, 1);
-	usleep(5000);
-	start = hal_sys_now();
-	/* the kernel looks at its stop flag */
+	EXPECT_EQ(0, ring_wait_engine(&self->r, begun));
+	/* the kernel looks at its stop flag; if it did not, the watchdog would see it */
 	EXPECT_EQ(0, ring_close(&self->r));
-	EXPECT_GT(5 * SEC, hal_sys_now() - start);
-	EXPECT_EQ(0, mem_u64(&self->c, self->mem));
+	EXPECT_EQ(1, mem_u64(&self->c, self->mem));
 }
 
 TEST_F(sched, notifications)
@@ -749,16 +801,18 @@ TEST_F(sched, an_active_device_needs_no_kick_and_an_idle_one_lets_go)
 		put_nop(&self->r);
 		ASSERT_TRUE(timeline_within(&self->r, (uint64_t)i, 10 * SEC));
 	}
-	for (i = 0; i < 1000 && !hal_shm_load_acquire(&self->r.h->doorbell); i++)
+	while (!hal_shm_load_acquire(&self->r.h->doorbell))
 		usleep(10000);
 	EXPECT_EQ(1, self->r.h->doorbell);
-	usleep(50000);
-	simnpu_test_device(0, &d);
-	EXPECT_EQ(0, d.active);
-	simnpu_test_counters(&a);
-	usleep(100000);
-	simnpu_test_counters(&b);
-	EXPECT_EQ(a.looks, b.looks);
+	do
+		simnpu_test_device(0, &d);
+	while (d.active);
+	/* the last looks may be under way; one that goes on looking is the watchdog's */
+	do {
+		simnpu_test_counters(&a);
+		usleep(100000);
+		simnpu_test_counters(&b);
+	} while (a.looks != b.looks);
 	put_nop(&self->r);
 	EXPECT_TRUE(timeline_within(&self->r, 20, 10 * SEC));
 }
@@ -864,7 +918,7 @@ TEST_F(sched, a_callback_is_not_done_before_it_is_given_out)
 	struct simnpu_callback cb = { .queue = self->r.handle, .seq = 1 };
 
 	put_callback(&self->r, 1, 0);
-	usleep(5000);
+	usleep(5000);	/* whether the device has come to it or not, the answer is the same */
 	EXPECT_EQ(-EINVAL, done(&self->c, &cb, 0));
 	/* and goes with its queue, fetched or not */
 	EXPECT_EQ(0, ring_close(&self->r));
@@ -900,14 +954,17 @@ TEST_F(sched, callbacks_can_be_stopped)
 
 TEST_F(sched, closing_ends_the_fetching_of_callbacks)
 {
-	struct waiter w = { .r = &self->r };
+	struct waiter w = { .r = &self->r, .rc = -EBADF };
 
-	ASSERT_EQ(0, pthread_create(&w.thread, NULL, next_main, &w));
-	usleep(10000);
-	EXPECT_EQ(0, dev_close(self->c.fd));
-	pthread_join(w.thread, NULL);
+	/* the thread may come too late for the file */
+	while (w.rc == -EBADF || w.rc == -ENOENT) {
+		ASSERT_EQ(0, pthread_create(&w.thread, NULL, next_main, &w));
+		usleep(10000);
+		EXPECT_EQ(0, dev_close(self->c.fd));
+		pthread_join(w.thread, NULL);
+		ASSERT_EQ(0, ctx_open(&self->c, 0));
+	}
 	EXPECT_EQ(-ECANCELED, w.rc);
-	self->c.fd = dev_open(0);
 }
 
 /* ---- events ---- */
@@ -1041,7 +1098,7 @@ TEST_F(sched, without_membarrier_submitters_pass_a_barrier)
 		}
 	}
 	/* it is let go here, too */
-	for (k = 0; k < 1000 && !hal_shm_load_acquire(&self->r.h->doorbell); k++)
+	while (!hal_shm_load_acquire(&self->r.h->doorbell))
 		usleep(10000);
 	EXPECT_EQ(1, self->r.h->doorbell);
 	ASSERT_EQ(0, dev_close(self->c.fd));
