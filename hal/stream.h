@@ -155,7 +155,8 @@ int hal_point_sync(const struct hal_point *p, int64_t timeout_ms, uint32_t flags
  * @renewed: out: the new one
  *
  * The stream, its tasks and its points stay as they are: for leases, whose handle ends while the
- * stream lives on. Return: 0, -EINVAL, -EBADF, -ESTALE, -ENOSPC (no generation is left).
+ * stream lives on.
+ * Return: 0, -EINVAL, -EBADF, -ESTALE, -ENOSPC (no generation is left).
  */
 int hal_stream_rehandle(uint64_t stream, uint64_t *renewed);
 /* Tasks submitted and completed since the stream was made. Return: 0, -EINVAL, -EBADF, -ESTALE. */
