@@ -107,7 +107,8 @@ check_shell() {
 }
 
 # Who may include what (Documentation/architecture.rst). A line is: who, what he may include, what
-# with ! not; the last that fits decides. System headers are free; ours are named by whole paths.
+# with ! not; the last that fits decides; =self is the driver's own folder, drivers/NAME/. The first
+# line that fits the file counts. System headers are free; ours are named by whole paths.
 helpers='hal/base.h hal/sys.h hal/log.h hal/option.h npu/types.h npu/simnpu_'
 objects='!hal/driver !hal/device !hal/context !hal/stream !hal/event !hal/memory !hal/kernel'
 # how the simulated device is opened, the one place where its driver sees it
@@ -119,8 +120,7 @@ layers="
 ^drivers/simnpu/kernels/ drivers/simnpu/kernels/ drivers/simnpu/options.h $helpers
 ^drivers/simnpu/model/ drivers/simnpu/ !drivers/simnpu/simnpu.h hal/ $objects uapi/ $helpers
 ^drivers/simnpu/ drivers/simnpu/ $not_model hal/ uapi/ $helpers
-^drivers/null/			drivers/null/ hal/ uapi/ npu/types.h
-^drivers/ascend/		drivers/ascend/ hal/ uapi/ npu/types.h
+^drivers/			=self hal/ uapi/ npu/types.h
 ^runtime/			runtime/ hal/ uapi/ npu/
 ^compat/			compat/ hal/ acl/ aclnn/ npu/types.h
 ^tools/				tools/ hal/ uapi/ npu/ drivers/simnpu/simnpu_test.h
@@ -134,6 +134,15 @@ check_layers() {
 			echo "$f: no rule for this folder in scripts/check.sh"
 			continue
 		fi
+		case $may in
+		*=self*)
+			self=${f#drivers/}
+			case $self in
+			*/*) self=drivers/${self%%/*}/ ;;
+			*) self= ;;
+			esac
+			may="$self ${may#*=self}" ;;
+		esac
 		grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "$f" |
 		sed 's/^\([0-9]*\):[^"<]*\(["<]\)\([^">]*\).*/\1 \2 \3/' |
 		while read -r line q inc; do
@@ -199,6 +208,20 @@ check_contract() {	# each sentence has a test, each id that a test names has a s
 	comm -13 "$tmp/uids" "$tmp/named" | sed 's/$/: a test names it, no sentence has it/'
 }
 
+check_comments() {	# what kernel-doc passes over in silence
+	files '^(include/npu|hal|uapi)/.*\.h$' | while read -r h; do
+		awk -v h="$h" '
+			/^\/\*\*.*[a-zA-Z0-9_]\(\) -/ {
+				print h ":" NR ": the comment of a function begins with /** alone" }
+			/^\/\*\*/ { fn = 0; begun = NR }
+			NR == begun + 1 && /^ \* [a-zA-Z0-9_]+\(\) - / { fn = 1 }
+			/\*\// { fn = 0 }
+			fn && /^ \*.*[^ *].*Return:( |$)/ {
+				print h ":" NR ": \"Return:\" is not at the start of its line" }
+			' "$h"
+	done
+}
+
 check_kerneldoc() {
 	kd=$(ls /usr/lib/linux-kbuild-*/scripts/kernel-doc 2>/dev/null | tail -n 1)
 	[ -n "$kd" ] || { skip "needs kernel-doc (Debian: linux-kbuild-6.1)"; return; }
@@ -215,9 +238,20 @@ check_docs() {	# Documentation/options.rst is what the library's tables say
 
 check_maintained() {	# every file belongs to a section of MAINTAINERS; every F: line has files
 	sed -n 's/^F: //p' MAINTAINERS >"$tmp/f"
-	while read -r p; do
-		files . | grep -q "^$p" || echo "MAINTAINERS: $p: no such file"
-	done <"$tmp/f"
+	awk 'NR == FNR { f[$0] = 0; next }
+		{
+			found = 0
+			for (p in f)
+				if (p == $0 || (p ~ /\/$/ && index($0, p) == 1))
+					found = ++f[p]
+			if (!found)
+				print $0 ": in no section of MAINTAINERS"
+		}
+		END {
+			for (p in f)
+				if (!f[p])
+					print "MAINTAINERS: " p ": no such file"
+		}' "$tmp/f" "$tmp/files"
 }
 
 check_readme() {	# the program that README.md shows is samples/hello.c
@@ -347,6 +381,7 @@ run contract	check_contract
 run headers	check_headers
 run uapi	check_uapi
 run configs	check_configs
+run comments	check_comments
 run kernel-doc	check_kerneldoc
 run maintained	check_maintained
 run readme	check_readme
