@@ -39,7 +39,8 @@ struct hal_module;
  * @caps: NPU_CAP_*
  * @mem_total: bytes of device memory
  * @va_start: lowest device address
- * @va_size: bytes of device addresses; no host pointer lies among them
+ * @va_size: bytes of device addresses; no host pointer lies among them, as long as the process
+ *	lives: when the device is closed they stay reserved
  * @mem_align: alignment of every allocation, a power of two
  * @mem_granularity: what virtual-memory sizes are multiples of, 0 without NPU_CAP_VMM
  * @cores: cores that kernels run on
@@ -326,7 +327,8 @@ struct hal_event_ops {
 /**
  * struct hal_memory_ops - memory; needs NPU_CAP_MEM
  * @obj_size: bytes of the driver's memory object
- * @alloc: make device memory: hal_memory.size (a multiple of mem_align), flags are set; sets addr.
+ * @alloc: make device memory: hal_memory.size, real_size (the same rounded up to mem_align) and
+ *	flags are set; sets addr. Kernels may be refused what lies behind size.
  *	[C-MEM-1] The memory is real when it returns: no later access fails for want of pages.
  *	Return: 0, -ENOMEM
  * @free: give it back. No task that uses it is queued, as far as the program keeps the rules;

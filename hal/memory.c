@@ -9,12 +9,13 @@
 #define MEM_FLAGS (HAL_MEM_HUGE_FIRST | HAL_MEM_HUGE_ONLY)
 
 /*
- * map_lock Protects: map (all allocations), va_map (addresses of the open devices),
- * and whether an allocation is in map: its range's size, 0: it is not.
+ * map_lock Protects: map (all allocations), va_map (addresses of devices), past (those
+ * of devices that were closed, which are in va_map until one takes them again), and whether an allocation is in map: its range's size, 0: it is not.
  */
 static pthread_rwlock_t map_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct hal_range_map map;
 static struct hal_range_map va_map;
+static struct hal_range past[64];
 
 static struct hal_memory *memory_of(struct hal_range *r)
 {
@@ -22,6 +23,35 @@ static struct hal_memory *memory_of(struct hal_range *r)
 }
 
 /* ---- the map --------------------------------------------------------------------- */
+
+/* A device takes addresses that were another's. */
+static void past_forget_locked(const struct hal_range *va)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(past); i++) {
+		if (!past[i].size || past[i].start - va->start >= va->size)
+			continue;
+		hal_range_remove(&va_map, &past[i]);
+		past[i].size = 0;
+	}
+}
+
+/* A pointer that is left over from a device is none of the host's. */
+static void past_note_locked(const struct hal_range *va)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(past); i++) {
+		if (past[i].size)
+			continue;
+		past[i].start = va->start;
+		past[i].size = va->size;
+		if (!hal_range_insert(&va_map, &past[i]))
+			past[i].size = 0;
+		return;
+	}
+}
 
 int hal_memory_add_device(struct hal_device *dev)
 {
@@ -32,6 +62,7 @@ int hal_memory_add_device(struct hal_device *dev)
 	dev->va.start = dev->info.va_start;
 	dev->va.size = dev->info.va_size;
 	pthread_rwlock_wrlock(&map_lock);
+	past_forget_locked(&dev->va);
 	ok = hal_range_insert(&va_map, &dev->va);
 	pthread_rwlock_unlock(&map_lock);
 	if (ok)
@@ -44,8 +75,10 @@ int hal_memory_add_device(struct hal_device *dev)
 void hal_memory_del_device(struct hal_device *dev)
 {
 	pthread_rwlock_wrlock(&map_lock);
-	if (dev->va.size)
+	if (dev->va.size) {
 		hal_range_remove(&va_map, &dev->va);
+		past_note_locked(&dev->va);
+	}
 	dev->va.size = 0;
 	pthread_rwlock_unlock(&map_lock);
 }

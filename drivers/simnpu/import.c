@@ -72,7 +72,7 @@ static int import_locked(struct simnpu_ctx *ctx, struct simnpu_stream *other)
 		return err;
 	i.fd = e.fd;
 	err = simnpu_ioctl(&ctx->base, SIMNPU_IOCTL_QUEUE_IMPORT, &i);
-	hal_sys_close(hal_sys_get(), e.fd);	/* it stands for the queue, and is no node */
+	hal_sys_close(other->sys, e.fd);
 	if (err)
 		return err;
 	f->dev = simnpu_device_of(&ctx->base);

@@ -43,7 +43,7 @@ static void mem_destroy(struct hal_memory *m)
 static int mem_alloc(struct hal_memory *m)
 {
 	struct simnpu_mem c = {
-		.size = m->real_size,
+		.size = m->size,
 		.context = to_simnpu_ctx(m->ctx)->handle,
 	};
 	int err;

@@ -245,4 +245,43 @@ TEST_F(memory, freed_with_the_library)
 	OK(npu_malloc(64, 0, &p));
 }
 
+/* ---- to the byte, and afterwards ---- */
+
+TEST(a_kernel_reaches_no_further_than_was_asked_for)
+{
+	struct npu_simnpu_inc_args a = { .by = 1 };
+	npu_kernel inc = builtin_kernel("inc_u64");
+	npu_stream s;
+	void *p;
+
+	OK(npu_stream_create(NULL, &s));
+	OK(npu_malloc(20, 0, &p));
+	OK(npu_memset(p, 0, 20));
+	a.addr = (uintptr_t)p + 8;
+	OK(npu_launch(inc, 1, &a, sizeof(a), s));
+	OK(npu_stream_sync(s, NPU_WAIT_FOREVER));
+	a.addr = (uintptr_t)p + 16;	/* four bytes are left */
+	OK(npu_launch(inc, 1, &a, sizeof(a), s));
+	EXPECT_EQ(-EFAULT, npu_stream_sync(s, NPU_WAIT_FOREVER));
+	OK(npu_finalize(5000));
+}
+
+/* What is left over from a device is no host memory. */
+TEST(pointers_of_a_device_that_was_closed)
+{
+	char b[64] = { 0 };
+	void *p;
+
+	OK(npu_malloc(64, 0, &p));
+	OK(npu_device_reset(0, 5000));
+	EXPECT_EQ(-EINVAL, npu_memcpy(p, b, 64, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy(b, p, 64, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy_async(p, b, 64, NPU_COPY_AUTO, NPU_STREAM_CURRENT));
+	OK(npu_finalize(5000));
+	OK(npu_init());
+	EXPECT_EQ(-EINVAL, npu_memcpy(p, b, 64, NPU_COPY_AUTO));
+	EXPECT_EQ(-EINVAL, npu_memcpy(b, p, 64, NPU_COPY_AUTO));
+	OK(npu_finalize(5000));
+}
+
 TEST_HARNESS_MAIN

@@ -291,39 +291,103 @@ static int extent_huge(struct model_memory *m, struct model_extent *e, uint32_t 
 
 /* ---- the interface -------------------------------------------------------------- */
 
+/*
+ * Addresses that were a device's stay reserved until the process ends, so that a
+ * pointer left over from it is never one to something else; the next device of
+ * that size takes them.
+ */
+struct window {
+	char *data_map;
+	char *va_map;
+	uint64_t size;
+	bool protect;
+};
+
+/* Protects: pool. */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct window pool[SIMNPU_MAX_DEVICES];
+
+static void memory_place(struct model_memory *m, const struct window *w)
+{
+	m->data_map = w->data_map;
+	m->va_map = w->va_map;
+	m->protect = w->protect;
+	m->size = w->size;
+	m->data = (char *)hal_align_up((uintptr_t)w->data_map, MODEL_HUGE);
+	m->start = hal_align_up((uintptr_t)(w->va_map ? w->va_map : w->data_map), MODEL_HUGE);
+	m->delta = (uintptr_t)m->data - m->start;
+}
+
+static bool pool_take(struct window *w, uint64_t size, bool strict)
+{
+	bool found = false;
+	size_t i;
+
+	pthread_mutex_lock(&pool_lock);
+	for (i = 0; i < ARRAY_SIZE(pool) && !found; i++) {
+		found = pool[i].size == size && !pool[i].va_map == !strict;
+		if (found) {
+			*w = pool[i];
+			pool[i].size = 0;
+		}
+	}
+	pthread_mutex_unlock(&pool_lock);
+	return found;
+}
+
+static bool pool_put(const struct window *w)
+{
+	bool room = false;
+	size_t i;
+
+	pthread_mutex_lock(&pool_lock);
+	for (i = 0; i < ARRAY_SIZE(pool) && !room; i++) {
+		room = !pool[i].size;
+		if (room)
+			pool[i] = *w;
+	}
+	pthread_mutex_unlock(&pool_lock);
+	return room;
+}
+
 static int memory_map(struct model_memory *m, uint64_t size, bool strict)
 {
+	struct window w = { .size = size };
 	void *p, *va;
 	int rc;
 
+	if (pool_take(&w, size, strict)) {
+		memory_place(m, &w);
+		return 0;
+	}
 	/* one huge page more, so that both windows can begin at one */
 	rc = hal_sys_mmap(hal_sys_get(), size + MODEL_HUGE, PROT_READ | PROT_WRITE, RESERVE, -1, 0,
 			  &p);
-	m->protect = rc;
+	w.protect = rc;
 	if (rc)
 		rc = hal_sys_mmap(hal_sys_get(), size + MODEL_HUGE, PROT_NONE, RESERVE, -1, 0, &p);
 	if (rc)
 		return -ENOMEM;
-	m->data_map = p;
-	m->va_map = NULL;
-	m->data = (char *)hal_align_up((uintptr_t)p, MODEL_HUGE);
-	m->start = (uintptr_t)m->data;
+	w.data_map = p;
 	if (strict) {
 		rc = hal_sys_mmap(hal_sys_get(), size + MODEL_HUGE, PROT_NONE, RESERVE, -1, 0, &va);
 		if (rc) {
 			hal_sys_munmap(hal_sys_get(), p, size + MODEL_HUGE);
 			return -ENOMEM;
 		}
-		m->va_map = va;
-		m->start = hal_align_up((uintptr_t)va, MODEL_HUGE);
+		w.va_map = va;
 	}
-	m->delta = (uintptr_t)m->data - m->start;
-	m->size = size;
+	memory_place(m, &w);
 	return 0;
 }
 
 static void memory_unmap(struct model_memory *m)
 {
+	const struct window w = { m->data_map, m->va_map, m->size, m->protect };
+
+	/* its pages go, its addresses stay */
+	if (!hal_sys_madvise(m->data_map, m->size + MODEL_HUGE, MADV_DONTNEED) && pool_put(&w))
+		return;
 	hal_sys_munmap(hal_sys_get(), m->data_map, m->size + MODEL_HUGE);
 	if (m->va_map)
 		hal_sys_munmap(hal_sys_get(), m->va_map, m->size + MODEL_HUGE);
@@ -391,8 +455,8 @@ void model_memory_fini(struct model_memory *m)
 	pthread_mutex_destroy(&m->lock);
 }
 
-static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t align,
-			       uint32_t flags, struct model_extent **ext)
+static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t bytes,
+			       uint64_t align, uint32_t flags, struct model_extent **ext)
 {
 	struct model_extent *e = extent_get(m, size, align);
 	int rc;
@@ -408,6 +472,7 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t a
 		give_back(m, e);
 		return rc;
 	}
+	e->bytes = bytes;
 	hal_spin_lock(&m->map_lock);
 	hal_range_insert(&m->used, &e->range);
 	hal_spin_unlock(&m->map_lock);
@@ -428,6 +493,7 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t a
 int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
 		       struct model_extent **ext)
 {
+	const uint64_t bytes = size;
 	int rc;
 
 	if (flags & SIMNPU_MEM_HUGE)
@@ -442,7 +508,7 @@ int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, ui
 	rc = model_budget_charge(size);
 	if (!rc) {
 		pthread_mutex_lock(&m->lock);
-		rc = memory_alloc_locked(m, size, align, flags, ext);
+		rc = memory_alloc_locked(m, size, bytes, align, flags, ext);
 		pthread_mutex_unlock(&m->lock);
 		if (rc)
 			model_budget_uncharge(size);
@@ -492,6 +558,7 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
 		       struct hal_range *range)
 {
+	const struct model_extent *e = NULL;
 	struct hal_range *r;
 	bool ok;
 
@@ -499,9 +566,13 @@ bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, cha
 		return false;
 	hal_spin_lock(&m->map_lock);
 	r = hal_range_find(&m->used, addr);
-	ok = r && size && size <= r->size - (addr - r->start);
-	if (ok && range)
+	if (r)
+		e = container_of(r, struct model_extent, range);
+	ok = e && size && size <= e->bytes && addr - r->start <= e->bytes - size;
+	if (ok && range) {
 		*range = *r;
+		range->size = e->bytes;
+	}
 	hal_spin_unlock(&m->map_lock);
 	if (ok)
 		*host = (char *)(uintptr_t)(addr + m->delta);

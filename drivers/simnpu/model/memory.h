@@ -82,6 +82,7 @@ void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
  * @prev: the extent below
  * @next: the extent above
  * @bin: in the list of free extents of its size
+ * @bytes: what was asked for, while allocated: no access goes beyond
  * @used: allocated
  * @huge: its pages were asked to be huge
  */
@@ -89,6 +90,7 @@ struct model_extent {
 	struct hal_range range;
 	struct model_extent *prev, *next;
 	struct hal_list bin;
+	uint64_t bytes;
 	bool used;
 	bool huge;
 };
