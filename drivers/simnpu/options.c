@@ -32,6 +32,10 @@ const struct hal_option simnpu_options[] = {
 		.help = "Whether a device address used by the host faults, as on hardware. "
 			"Otherwise the host can read and write device memory.",
 	}, {
+		.name = "simnpu_fault_handler", .type = HAL_OPTION_BOOL, .def = "0",
+		.help = "Whether a handler of SIGSEGV names the allocation when the host uses a "
+			"device address, before it passes the signal on.",
+	}, {
 		.name = "simnpu_instance", .type = HAL_OPTION_TEXT, .def = "", .max = 31,
 		.help = "Name of the instance whose devices are shared with other processes; "
 			"empty: devices of this process alone, which is all there is today.",

@@ -465,16 +465,58 @@ TEST_F(ioctl, contexts_until_there_are_no_more)
 	EXPECT_NE(first, arg.context);
 }
 
+#define NR(name) SIMNPU_IOCTL_##name
+static const unsigned long all_ioctls[] = {
+	NR(VERSION), NR(INFO), NR(TIME), NR(CONTEXT_CREATE), NR(CONTEXT_DESTROY), NR(MEM_CREATE),
+	NR(MEM_DESTROY), NR(MEM_REGISTER), NR(MEM_WINDOW), NR(MEM_EXPORT), NR(MEM_IMPORT),
+	NR(VM_RESERVE), NR(VM_RELEASE), NR(VM_MAP), NR(VM_UNMAP), NR(VM_PROTECT), NR(COPY),
+	NR(QUEUE_CREATE), NR(QUEUE_DESTROY), NR(QUEUE_GROW), NR(KICK), NR(WAIT), NR(NOTIFY),
+	NR(QUEUE_ERRORS), NR(QUEUE_ABORT), NR(QUEUE_EXPORT), NR(QUEUE_IMPORT), NR(EVENT_CREATE),
+	NR(EVENT_DESTROY), NR(MODULE_LOAD), NR(MODULE_UNLOAD), NR(KERNEL_GET), NR(CALLBACK_NEXT),
+	NR(CALLBACK_DONE), NR(CALLBACK_STOP), NR(DEVICE_STOP), NR(DEVICE_RESTART),
+};
+
 TEST_F(ioctl, every_ioctl_can_be_made_to_fail)
 {
-	struct simnpu_event ev = { .context = self->c.handle };
+	char buf[256];
+	size_t i;
 
-	simnpu_test_fail(SIMNPU_FAIL_IOCTL + 0x30, 2, 1, ENOSPC);
-	EXPECT_EQ(0, io(self->c.fd, EVENT_CREATE, &ev));
-	ev = (struct simnpu_event){ .context = self->c.handle };
-	EXPECT_EQ(-ENOSPC, io(self->c.fd, EVENT_CREATE, &ev));
-	EXPECT_EQ(0, io(self->c.fd, EVENT_CREATE, &ev));
-	EXPECT_EQ(3, simnpu_test_calls(SIMNPU_FAIL_IOCTL + 0x30));
+	for (i = 0; i < ARRAY_SIZE(all_ioctls); i++) {
+		unsigned int what = SIMNPU_FAIL_IOCTL + _IOC_NR(all_ioctls[i]);
+
+		memset(buf, 0, sizeof(buf));
+		simnpu_test_fail(what, 2, 1, EXFULL);
+		EXPECT_NE(-EXFULL, io_raw(self->other.fd, all_ioctls[i], buf));
+		EXPECT_EQ(-EXFULL, io_raw(self->other.fd, all_ioctls[i], buf)) {
+			TH_LOG("number 0x%lx", _IOC_NR(all_ioctls[i]));
+		}
+		EXPECT_NE(-EXFULL, io_raw(self->other.fd, all_ioctls[i], buf));
+		EXPECT_EQ(3, simnpu_test_calls(what));
+		simnpu_test_fail(what, 0, 0, 0);
+	}
+}
+
+TEST_F(ioctl, what_is_rung_and_waited_for_fails_and_goes_on)
+{
+	uint64_t a = 7, b = 0, dev;
+	uint32_t handle;
+
+	dev = mem_new(&self->c, 4096, &handle);
+	ASSERT_NE(0, dev);
+	put_nop(&self->r);
+	simnpu_test_fail(SIMNPU_FAIL_IOCTL + _IOC_NR(SIMNPU_IOCTL_KICK), 1, 1, ENODEV);
+	simnpu_test_fail(SIMNPU_FAIL_IOCTL + _IOC_NR(SIMNPU_IOCTL_WAIT), 1, 1, EIO);
+	simnpu_test_fail(SIMNPU_FAIL_IOCTL + _IOC_NR(SIMNPU_IOCTL_COPY), 2, 1, ENOSPC);
+	EXPECT_EQ(-ENODEV, ring_kick(&self->r));
+	EXPECT_EQ(0, ring_kick(&self->r));
+	EXPECT_EQ(-EIO, ring_wait(&self->r, 1));
+	EXPECT_EQ(0, ring_wait(&self->r, 1));
+	EXPECT_EQ(0, copy_now(&self->c, dev, U64(&a), 8, SIMNPU_COPY_TO_DEVICE));
+	EXPECT_EQ(-ENOSPC, copy_now(&self->c, U64(&b), dev, 8, SIMNPU_COPY_TO_HOST));
+	EXPECT_EQ(0, b);
+	EXPECT_EQ(0, copy_now(&self->c, U64(&b), dev, 8, SIMNPU_COPY_TO_HOST));
+	EXPECT_EQ(7, b);
+	EXPECT_EQ(0, mem_del(&self->c, handle));
 }
 
 /* ---- maps ---- */

@@ -50,7 +50,7 @@ enum simnpu_isa {
 enum simnpu_isa simnpu_kernels_isa(void);
 
 /**
- * simnpu_kernels_limit_isa() - use no better instruction set than this
+ * simnpu_kernels_limit_isa() - use no better instruction set than this, for tests
  * @limit: the limit; results do not depend on it
  */
 void simnpu_kernels_limit_isa(enum simnpu_isa limit);

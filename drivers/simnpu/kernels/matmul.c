@@ -20,10 +20,12 @@ void simnpu_kernels_set_plain(bool on)
 
 static _Atomic int isa_limit = SIMNPU_ISA_AVX512;
 
+#ifdef CONFIG_SELFTESTS
 void simnpu_kernels_limit_isa(enum simnpu_isa limit)
 {
 	hal_store_relaxed(&isa_limit, (int)limit);
 }
+#endif
 
 enum simnpu_isa simnpu_kernels_isa(void)
 {

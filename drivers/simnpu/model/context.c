@@ -74,6 +74,8 @@ int model_context_create(struct model_file *f, struct simnpu_context *arg)
 	pthread_mutex_unlock(&f->dev->lock);
 	if (rc)
 		goto put_arena;
+	/* questions make no context: this is a device in use */
+	model_segv_install();
 	arg->context = ctx->handle;
 	arg->arena_size = ctx->arena->size;
 	arg->result = f->dev->asym ? 0 : SIMNPU_CONTEXT_FENCE;

@@ -232,6 +232,7 @@ static inline const struct model_copy_method *method(void)
 	return likely(m) ? m : resolve();
 }
 
+#ifdef CONFIG_SELFTESTS
 const struct model_copy_method *model_copy_methods(unsigned int i)
 {
 	for (int m = 0; m < METHODS; m++)
@@ -250,6 +251,7 @@ void model_copy_force(const struct model_copy_method *m, size_t limit)
 	hal_store_relaxed(&fill_limit, limit);
 	hal_store_release(&chosen, m);
 }
+#endif
 
 /* The first and the last bytes, that are no whole lines, with ordinary stores. */
 static void stream(const struct model_copy_method *m, char *dst, const char *src, size_t n)

@@ -18,22 +18,18 @@ struct fault {
 /* Protects: faults. */
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault faults[SIMNPU_FAIL_COUNT];
-static _Atomic bool armed;
 
 /**
- * model_fault() - whether this call is to fail
+ * model_fault_now() - whether this call is to fail, once something may
  * @what: enum simnpu_fail
  *
  * Return: 0, or the errno to fail with, positive.
  */
-int model_fault(int what)
+int model_fault_now(int what)
 {
 	struct fault *f = &faults[what];
 	int code = 0;
 
-	/* relaxed: a test sets faults up before it starts what they are for */
-	if (likely(!hal_load_relaxed(&armed)))
-		return 0;
 	pthread_mutex_lock(&fault_lock);
 	f->calls++;
 	if (f->nth && f->calls >= f->nth && (!f->times || f->calls < f->nth + f->times))
@@ -50,7 +46,7 @@ void simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code)
 	pthread_mutex_lock(&fault_lock);
 	faults[what] = (struct fault){ .nth = nth, .times = times, .code = code };
 	pthread_mutex_unlock(&fault_lock);
-	hal_store_relaxed(&armed, true);
+	atomic_fetch_or(&model_odd, MODEL_ODD_FAULTS);
 }
 
 /* See simnpu_test.h. */

@@ -18,15 +18,20 @@
 #define FD_CHUNKS 1024u
 #define PIN_NAP_NS 100000u
 
-/* In a child after a fork: nothing works any more. */
-_Atomic bool model_forked;
+_Atomic uint32_t model_odd;
 
 static _Atomic(_Atomic(struct model_file *) *) fds[FD_CHUNKS];
 
-/* Protects: devices (not what they hold), free_files, growth of fds. Held over open and close. */
+/*
+ * Protects: devices (not what they hold), free_files, inherited, growth of fds.
+ * Held over open and close.
+ */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct model_device *) devices[SIMNPU_MAX_DEVICES];
 static struct model_file *free_files;
+/* In the child of a fork, until it opens a node of its own: all of the above is its parent's. */
+static bool inherited;
+static _Atomic bool watched;
 
 /* The open file of a descriptor, or NULL. No lock. */
 struct model_file *model_file_of(int fd)
@@ -203,6 +208,61 @@ void model_device_close(struct model_device *dev)
 	model_memory_fini(&dev->mem);
 }
 
+/* ---- forks ------------------------------------------------------------------------- */
+
+/*
+ * In the child of a fork, where no other thread is: whoever held the lock is
+ * gone, and may have left a question half answered. Descriptors of the parent are
+ * closed, once; only async-signal-safe calls.
+ */
+static void in_child(void)
+{
+	_Atomic(struct model_file *) *chunk;
+	uint32_t i, k;
+
+	if (inherited)
+		return;
+	inherited = true;
+	open_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (i = 0; i < FD_CHUNKS; i++) {
+		chunk = hal_load_relaxed(&fds[i]);
+		for (k = 0; chunk && k < FD_CHUNK; k++)
+			if (hal_load_relaxed(&chunk[k]))
+				hal_sys_get()->close((int)(i * FD_CHUNK + k));
+	}
+}
+
+/* Whoever asks before the library is initialised may open a node while another thread forks. */
+static int watch_forks(void)
+{
+	int rc;
+
+	if (likely(hal_load_acquire(&watched)))
+		return 0;
+	/* two that come here at once both register it: done twice it does no harm */
+	rc = pthread_atfork(NULL, NULL, in_child);
+	if (!rc)
+		hal_store_release(&watched, true);
+	return -rc;
+}
+
+/* The parent's files and devices are left as they are; nothing of them is used again. */
+static void forget_locked(void)
+{
+	_Atomic(struct model_file *) *chunk;
+	uint32_t i, k;
+
+	for (i = 0; i < FD_CHUNKS; i++) {
+		chunk = hal_load_relaxed(&fds[i]);
+		for (k = 0; chunk && k < FD_CHUNK; k++)
+			hal_store_release(&chunk[k], NULL);
+	}
+	for (i = 0; i < SIMNPU_MAX_DEVICES; i++)
+		hal_store_release(&devices[i], NULL);
+	free_files = NULL;
+	inherited = false;
+}
+
 /* ---- open and close ---------------------------------------------------------------- */
 
 /* "/dev/simnpuN": N, or -ENOENT. */
@@ -294,18 +354,23 @@ static int result(int rc)
 
 static int model_open(const char *path, int flags, unsigned int mode)
 {
-	int rc;
+	int rc, watch;
 
 	(void)flags;
 	(void)mode;
-	if (hal_load_relaxed(&model_forked))
+	if (model_forked())
 		return result(-ENODEV);
 	rc = node_index(path);
 	if (rc < 0)
 		return result(rc);
 	if (hal_option_text(simnpu_options, "simnpu_instance")[0])
 		return result(-EOPNOTSUPP);
+	watch = watch_forks();
+	if (watch)
+		return result(watch);
 	pthread_mutex_lock(&open_lock);
+	if (unlikely(inherited))
+		forget_locked();
 	rc = node_open((uint32_t)rc);
 	pthread_mutex_unlock(&open_lock);
 	return result(rc);
@@ -318,9 +383,10 @@ static int model_close(int fd)
 
 	pthread_mutex_lock(&open_lock);
 	f = model_file_of(fd);
-	if (!f || hal_load_relaxed(&model_forked)) {
+	if (!f || inherited || model_forked()) {
 		pthread_mutex_unlock(&open_lock);
-		return result(-EBADF);
+		/* not a node: what an export gave is closed as every descriptor is */
+		return f ? result(-EBADF) : result(hal_sys_close(hal_sys_get(), fd));
 	}
 	/* nothing new comes in by the descriptor; who is inside finds the file closed */
 	fd_set_file(fd, NULL);
@@ -366,7 +432,7 @@ static void *model_mmap(void *addr, size_t size, int prot, int flags, int fd, of
 	int rc;
 
 	(void)addr;
-	if (!f || hal_load_relaxed(&model_forked)) {
+	if (!f || model_forked()) {
 		errno = f ? ENODEV : EBADF;
 		return MAP_FAILED;
 	}
@@ -396,16 +462,8 @@ static int model_munmap(void *addr, size_t size)
 /* See simnpu_model.h. */
 void simnpu_model_fork_child(void)
 {
-	_Atomic(struct model_file *) *chunk;
-	uint32_t i, k;
-
-	hal_store_relaxed(&model_forked, true);
-	for (i = 0; i < FD_CHUNKS; i++) {
-		chunk = hal_load_relaxed(&fds[i]);
-		for (k = 0; chunk && k < FD_CHUNK; k++)
-			if (hal_load_relaxed(&chunk[k]))
-				hal_sys_get()->close((int)(i * FD_CHUNK + k));
-	}
+	atomic_fetch_or(&model_odd, MODEL_ODD_FORKED);
+	in_child();
 }
 
 const struct hal_sys_ops simnpu_model_sys = {

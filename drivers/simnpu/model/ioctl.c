@@ -244,10 +244,7 @@ static int ioctl_any(struct model_file *f, unsigned long request, uint64_t arg)
 	if (!d->fn || _IOC_TYPE(request) != SIMNPU_IOC || _IOC_NR(request) > 127 ||
 	    _IOC_DIR(request) != _IOC_DIR(d->request))
 		return -ENOTTY;
-	hal_add_relaxed(&model_counters.ioctls[_IOC_NR(request)], 1);
-	rc = -model_fault((int)(SIMNPU_FAIL_IOCTL + _IOC_NR(request)));
-	if (rc)
-		return rc;
+	model_count(ioctls[_IOC_NR(request)]);
 	memset(buf, 0, ours);
 	if (_IOC_DIR(request) & _IOC_WRITE) {
 		rc = arg_in(buf, ours, arg, theirs);
@@ -313,7 +310,7 @@ static int ioctl_slow(struct model_file *f, unsigned long request, void *arg)
 	unsigned char buf[sizeof(struct simnpu_wait)];
 	int rc;
 
-	/* KICK and WAIT in another size than today's, or meant to fail */
+	/* KICK and WAIT in another size than today's */
 	switch (_IOC_TYPE(request) == SIMNPU_IOC && _IOC_DIR(request) == _IOC_WRITE ?
 		_IOC_NR(request) : ~0u) {
 	case _IOC_NR(SIMNPU_IOCTL_KICK):
@@ -325,6 +322,31 @@ static int ioctl_slow(struct model_file *f, unsigned long request, void *arg)
 	default:
 		return ioctl_any(f, request, (uintptr_t)arg);
 	}
+}
+
+static inline int dispatch(struct model_file *f, unsigned long request, void *arg)
+{
+	if (request == SIMNPU_IOCTL_WAIT)
+		return ioctl_wait(f, arg);
+	if (request == SIMNPU_IOCTL_KICK)
+		return ioctl_kick(f, arg);
+	if (request == SIMNPU_IOCTL_COPY)
+		return ioctl_copy(f, arg);
+	return ioctl_slow(f, request, arg);
+}
+
+/* No node, the child of a fork, or something is to fail. */
+static int ioctl_odd(struct model_file *f, unsigned long request, void *arg)
+{
+	int rc = 0;
+
+	if (!f)
+		return -EBADF;
+	if (model_forked())
+		return -ENODEV;
+	if (_IOC_TYPE(request) == SIMNPU_IOC && _IOC_NR(request) < ARRAY_SIZE(ioctls))
+		rc = -model_fault((int)(SIMNPU_FAIL_IOCTL + _IOC_NR(request)));
+	return rc ? rc : dispatch(f, request, arg);
 }
 
 /**
@@ -340,16 +362,10 @@ int model_ioctl(int fd, unsigned long request, void *arg)
 	struct model_file *f = model_file_of(fd);
 	int rc;
 
-	if (unlikely(!f || hal_load_relaxed(&model_forked)))
-		rc = f ? -ENODEV : -EBADF;
-	else if (request == SIMNPU_IOCTL_WAIT)
-		rc = ioctl_wait(f, arg);
-	else if (request == SIMNPU_IOCTL_KICK)
-		rc = ioctl_kick(f, arg);
-	else if (request == SIMNPU_IOCTL_COPY)
-		rc = ioctl_copy(f, arg);
+	if (unlikely(!f || hal_load_relaxed(&model_odd)))
+		rc = ioctl_odd(f, request, arg);
 	else
-		rc = ioctl_slow(f, request, arg);
+		rc = dispatch(f, request, arg);
 	if (likely(!rc))
 		return 0;
 	errno = -rc;

@@ -116,7 +116,7 @@ bool model_job_help(struct model_device *dev)
 	enum model_class class;
 	uint32_t token, i;
 
-	if (hal_load_relaxed(&dev->paused))
+	if (model_paused(dev))
 		return false;
 	hal_spin_lock(&dev->sched);
 	job = job_find(dev, &token);

@@ -406,7 +406,15 @@ enum model_left {
 	LEFT_DONE,	/* BORROWER: reached what it waits for */
 };
 
-extern _Atomic bool model_forked;
+/* What every entry looks at, in one load: bits of MODEL_ODD_*, 0 all the time. */
+extern _Atomic uint32_t model_odd;
+#define MODEL_ODD_FORKED	1u	/* the child of a fork: nothing works any more */
+#define MODEL_ODD_FAULTS	2u	/* a test makes something fail */
+
+static inline bool model_forked(void)
+{
+	return hal_load_relaxed(&model_odd) & MODEL_ODD_FORKED;
+}
 
 /* file.c */
 struct model_file *model_file_of(int fd);
@@ -522,8 +530,26 @@ int model_copy_in(void *to, uint64_t from, size_t size);
 int model_elf_check(const void *head, size_t size, uint64_t length);
 int model_copy_out(uint64_t to, const void *from, size_t size);
 
-/* fault.c: see drivers/simnpu/simnpu_test.h */
-int model_fault(int what);
+/* segv.c */
+void model_segv_install(void);
+
+/* fault.c: see drivers/simnpu/simnpu_test.h. Without tests nothing of it is there. */
+int model_fault_now(int what);
+
+/* Whether this call is to fail: 0, or the errno, positive. */
+static inline int model_fault(int what)
+{
+	/* relaxed: a test sets faults up before it starts what they are for */
+	if (!IS_ENABLED(CONFIG_SELFTESTS) ||
+	    likely(!(hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)))
+		return 0;
+	return model_fault_now(what);
+}
+
+static inline bool model_paused(struct model_device *dev)
+{
+	return IS_ENABLED(CONFIG_SELFTESTS) && hal_load_relaxed(&dev->paused);
+}
 
 /* Counters of the back door. */
 struct model_counters {
@@ -532,6 +558,15 @@ struct model_counters {
 
 extern struct model_counters model_counters;
 
-#define model_count(c) hal_add_relaxed(&model_counters.c, 1)
+#define model_count(c) do {						\
+		if (IS_ENABLED(CONFIG_SELFTESTS))			\
+			hal_add_relaxed(&model_counters.c, 1);		\
+	} while (0)
+/* Where a locked add would cost too much: some may be lost between threads. */
+#define model_count_plain(c) do {					\
+		if (IS_ENABLED(CONFIG_SELFTESTS))			\
+			hal_store_relaxed(&model_counters.c,		\
+					  hal_load_relaxed(&model_counters.c) + 1); \
+	} while (0)
 
 #endif /* DRIVERS_SIMNPU_MODEL_MODEL_H */

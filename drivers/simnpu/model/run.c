@@ -345,8 +345,7 @@ enum model_left model_run(struct model_worker *w, struct model_queue *q)
 			return left;
 		n++;
 		if (w->borrower) {
-			hal_store_relaxed(&model_counters.borrowed,
-					  hal_load_relaxed(&model_counters.borrowed) + 1);
+			model_count_plain(borrowed);
 			if (w->next || (q == w->target && want >= w->until))
 				return LEFT_DONE;
 		} else if (unlikely(between(w, q, n))) {

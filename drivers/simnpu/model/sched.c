@@ -77,7 +77,7 @@ struct model_queue *model_ready_pop(struct model_worker *w)
 	struct model_device *dev = w->dev;
 	struct model_queue *q;
 
-	if (!atomic_load(&dev->ready_map) || unlikely(hal_load_relaxed(&dev->paused)))
+	if (!atomic_load(&dev->ready_map) || unlikely(model_paused(dev)))
 		return NULL;
 	hal_spin_lock(&dev->sched);
 	q = pop_locked(w);

@@ -362,7 +362,7 @@ static int spin(struct model_worker *w, uint64_t uid, uint32_t mode, uint64_t de
 		/* whose turn it is may be this core's */
 		if (mode != SIMNPU_WAIT_SPIN)
 			sched_yield();
-		if (help && may_help(q) && !hal_load_relaxed(&q->dev->paused)) {
+		if (help && may_help(q) && !model_paused(q->dev)) {
 			borrow(w, uid);
 			if (reached(q, w->until))
 				return 0;
@@ -477,7 +477,7 @@ int model_wait(struct model_file *f, const struct simnpu_wait *w)
 	worker.target = q;
 	worker.next = NULL;
 	worker.path_len = 0;
-	if (!(w->flags & SIMNPU_WAIT_NO_BORROW) && !hal_load_relaxed(&q->dev->paused)) {
+	if (!(w->flags & SIMNPU_WAIT_NO_BORROW) && !model_paused(q->dev)) {
 		borrow(&worker, uid);
 		if (likely(reached(q, w->seq)))
 			return done(q);
