@@ -69,15 +69,16 @@ static void publish_locked(struct fake_stream *s)
 
 /* ---- running tasks ---------------------------------------------------------------- */
 
-/* One block's share of "bias_f32", for a single column, in place. */
+/* One block's share of "bias_f32", for a single column. */
 static void bias_block(const struct npu_simnpu_rows_args *a, uint32_t block, uint32_t blocks)
 {
-	float *x = (float *)(uintptr_t)a->x;
+	const float *x = (const float *)(uintptr_t)a->x;
+	float *y = (float *)(uintptr_t)a->y;
 	const float *z = (const float *)(uintptr_t)a->z;
 	uint64_t i;
 
 	for (i = block; i < a->rows; i += blocks)
-		x[i] += z[0];
+		y[i] = x[i] + z[0];
 }
 
 static int run_bias(struct fake_stream *s, struct fake_task *t)
@@ -86,8 +87,9 @@ static int run_bias(struct fake_stream *s, struct fake_task *t)
 	uint32_t i;
 
 	memcpy(&a, t->args, sizeof(a));
-	if (t->args_size != sizeof(a) || a.cols != 1 || a.x != a.y ||
+	if (t->args_size != sizeof(a) || a.cols != 1 ||
 	    !fake_reachable(s->base.ctx->dev, a.x, a.rows * 4ull) ||
+	    !fake_reachable(s->base.ctx->dev, a.y, a.rows * 4ull) ||
 	    !fake_reachable(s->base.ctx->dev, a.z, 4))
 		return -EFAULT;
 	for (i = 0; i < t->blocks; i++)

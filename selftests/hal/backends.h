@@ -11,12 +11,17 @@
 #define SELFTESTS_HAL_BACKENDS_H
 
 #define FAKE_BARE (NPU_CAP_STREAM | NPU_CAP_MEM)
+#define FAKE_LAUNCH (FAKE_BARE | NPU_CAP_LAUNCH)
 
 #define BACKENDS(X, f)							\
 	X(f, null, "null", NULL, 0, true)				\
 	X(f, fake, "fake", NULL, ~0ull, true)				\
 	X(f, fake_no_timeline, "fake", NULL, ~0ull, false)		\
 	X(f, fake_bare, "fake", NULL, FAKE_BARE, true)			\
+	X(f, fake_mem, "fake", NULL, NPU_CAP_MEM, true)			\
+	X(f, fake_launch, "fake", NULL, FAKE_LAUNCH, true)		\
+	X(f, fake_timing, "fake", NULL, FAKE_LAUNCH | NPU_CAP_EVENT_TIMING, true)	\
+	X(f, fake_callback, "fake", NULL, FAKE_BARE | NPU_CAP_CALLBACK, true)	\
 	X(f, simnpu_generic, "simnpu", "generic", 0, true)		\
 	X(f, simnpu_910b, "simnpu", "910b", 0, true)			\
 	X(f, simnpu_310p, "simnpu", "310p", 0, true)			\

@@ -37,11 +37,14 @@ struct bed {
 
 static const char *bed_part;
 static const char *bed_memory;	/* instead of what the part has, or NULL */
+static const char *bed_cores;
 
 static const char *bed_option(const char *name)
 {
 	if (!strcmp(name, "simnpu_memory"))
 		return bed_memory;
+	if (!strcmp(name, "simnpu_cores"))
+		return bed_cores;
 	return strcmp(name, "simnpu_part") ? NULL : bed_part;
 }
 
@@ -111,6 +114,31 @@ static inline int make_stream(struct bed *b, uint64_t *s)
 static inline int launch_nop(struct bed *b, uint64_t s)
 {
 	return hal_stream_launch(s, b->nop, 1, NULL, 0, PLACE);
+}
+
+/*
+ * A task that does nothing that one sees, of any kind that the device has: a launch, or a fill of
+ * the byte that is given, or a callback if there is none. Callbacks may wait for each other.
+ */
+static inline void callback_nop(void *arg)
+{
+	(void)arg;
+}
+
+static inline int any_task(struct bed *b, uint64_t s, void *byte)
+{
+	if (can(b, NPU_CAP_LAUNCH))
+		return launch_nop(b, s);
+	if (byte)
+		return hal_stream_fill(s, byte, 0, 1, PLACE);
+	return hal_stream_callback(s, callback_nop, NULL, 0, PLACE);
+}
+
+/* The byte for it, which goes with the context. */
+static inline int any_byte(struct bed *b, void **byte)
+{
+	*byte = NULL;
+	return can(b, NPU_CAP_MEM) ? hal_mem_alloc(b->ctx, 64, 0, byte) : 0;
 }
 
 static inline int launch_inc(struct bed *b, uint64_t s, void *addr, uint64_t by)
@@ -240,6 +268,50 @@ static inline void sleep_ms(long ms)
 		}								\
 	} while (0)
 
+/* Ends the test when there are no launches; there can be no kernel then. */
+#define LAUNCH_IN_STREAM_OR_REFUSED(b, s)					\
+	do {									\
+		if (!can((b), NPU_CAP_LAUNCH)) {				\
+			ASSERT_EQ(-EINVAL, launch_nop((b), (s)));		\
+			return;							\
+		}								\
+	} while (0)
+
+/* ---- what a test is about ---- */
+
+/* Tests that are about optional parts of the contract; all others are about what is mandatory. */
+struct about {
+	const char *test;	/* "fixture.test" */
+	uint64_t caps;
+	const struct about *next;
+};
+
+static const struct about *bed_abouts;
+
+#define ABOUT(f, t, cps)							\
+	static struct about about_##f##_##t = { #f "." #t, (cps), NULL };	\
+	static __attribute__((constructor)) void add_about_##f##_##t(void)	\
+	{									\
+		about_##f##_##t.next = bed_abouts;				\
+		bed_abouts = &about_##f##_##t;					\
+	}
+
+/* TEST_F() of a test that may stand in xfail.h with these capabilities. */
+#define TEST_ABOUT(f, t, cps)							\
+	ABOUT(f, t, cps)							\
+	TEST_F(f, t)
+
+/* What a test is about; 0: mandatory. */
+static inline uint64_t bed_about(const char *test)
+{
+	const struct about *a;
+
+	for (a = bed_abouts; a; a = a->next)
+		if (!strcmp(a->test, test))
+			return a->caps;
+	return 0;
+}
+
 /* Closes the bed, sees that nothing is left, and looks the test up in xfail.h. */
 static inline void bed_judge(struct __test_metadata *_metadata, const char *fixture,
 			     const char *backend, struct bed *b)
@@ -259,7 +331,8 @@ static inline void bed_judge(struct __test_metadata *_metadata, const char *fixt
 		TH_LOG("%u objects are left", left);
 	ok = ok && !rc && !left;
 	snprintf(name, sizeof(name), "%s.%s", fixture, _metadata->name);
-	_metadata->passed = xfail_verdict(xfail_of(xfails, name, backend), ok, &why);
+	_metadata->passed = xfail_verdict(xfail_of(xfails, name, backend), bed_about(name), ok,
+					  &why);
 	if (_metadata->passed)
 		_metadata->aborted = false;
 	if (why)

@@ -82,7 +82,7 @@ TEST_F(device, free_memory_falls_and_rises)
 }
 
 /* C-DEV-3 */
-TEST_F(device, clock_never_goes_back)
+TEST_ABOUT(device, clock_never_goes_back, NPU_CAP_EVENT_TIMING)
 {
 	uint64_t last, now;
 	int i;

@@ -12,10 +12,7 @@ CONFORMANCE(stream_error)
 #define FAILING_STREAM_OR_REFUSED(b, s)						\
 	do {									\
 		STREAM_OR_REFUSED((b), (s));					\
-		if (!can((b), NPU_CAP_LAUNCH)) {				\
-			ASSERT_EQ(-EINVAL, launch_nop((b), *(s)));		\
-			return;							\
-		}								\
+		LAUNCH_IN_STREAM_OR_REFUSED((b), *(s));				\
 	} while (0)
 
 /* C-KERNEL-3 */

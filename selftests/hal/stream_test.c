@@ -59,10 +59,8 @@ TEST_F(stream, arguments_are_copied)
 
 	STREAM_OR_REFUSED(b, &s);
 	MEMORY_OR_REFUSED(b, 4096, &word);
-	if (!can(b, NPU_CAP_LAUNCH | NPU_CAP_CALLBACK)) {
-		EXPECT_EQ(-EOPNOTSUPP, gate_close(&g, s));
-		return;
-	}
+	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	LAUNCH_IN_STREAM_OR_REFUSED(b, s);
 	ASSERT_EQ(0, gate_close(&g, s));
 	a = (struct npu_simnpu_inc_args){ (uintptr_t)word, 3 };
 	EXPECT_EQ(0, hal_stream_launch(s, b->inc, 1, &a, sizeof(a), PLACE));
@@ -92,7 +90,7 @@ static void look_around(void *arg)
 }
 
 /* C-STREAM-6 C-STREAM-7 */
-TEST_F(stream, callbacks_block_the_stream_and_must_not_block)
+TEST_ABOUT(stream, callbacks_block_the_stream_and_must_not_block, NPU_CAP_CALLBACK)
 {
 	struct bed *b = &self->b;
 	struct seen x = { .b = b };
@@ -193,9 +191,11 @@ TEST_F(stream, nothing_gets_behind_a_drain)
 	struct hal_point p;
 	pthread_t thread;
 	struct gate g;
+	void *byte;
 
 	STREAM_OR_REFUSED(b, &d.s);
 	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, d.s));
+	ASSERT_EQ(0, any_byte(b, &byte));
 	ASSERT_EQ(0, gate_close(&g, d.s));
 	ASSERT_EQ(0, hal_stream_point(d.s, &p, "test"));
 	/* out of time: as it was before */
@@ -207,7 +207,7 @@ TEST_F(stream, nothing_gets_behind_a_drain)
 	while (hal_stream_query(d.s) == -EINPROGRESS)
 		sched_yield();
 	EXPECT_EQ(-ESTALE, hal_stream_query(d.s));
-	EXPECT_EQ(-ESTALE, launch_nop(b, d.s));
+	EXPECT_EQ(-ESTALE, any_task(b, d.s, byte));
 	EXPECT_EQ(-ESTALE, hal_stream_callback(d.s, gate_fn, &g, 0, PLACE));
 	EXPECT_EQ(-ESTALE, hal_stream_destroy(d.s, LONG_MS));
 	EXPECT_EQ(0, hal_load_relaxed(&d.done));
@@ -229,19 +229,21 @@ TEST_F(stream, a_call_that_fails_submits_nothing)
 	struct hal_point before, after;
 	uint64_t s, n, max = b->dev->info.max_queued, sub, done;
 	struct gate g;
+	void *byte;
 	int rc = 0;
 
 	STREAM_OR_REFUSED(b, &s);
 	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	ASSERT_EQ(0, any_byte(b, &byte));
 	NOT_BY_THE_THOUSANDS(max);
 	ASSERT_EQ(0, hal_stream_create(b->ctx, &attr, &s));
 	ASSERT_EQ(0, gate_close(&g, s));
 	for (n = 1; n < max + 10 && !rc; n++)
-		rc = launch_nop(b, s);
+		rc = any_task(b, s, byte);
 	EXPECT_EQ(-EAGAIN, rc);
 	EXPECT_EQ(max, n - 1);
 	ASSERT_EQ(0, hal_stream_point(s, &before, "test"));
-	EXPECT_EQ(-EAGAIN, launch_nop(b, s));
+	EXPECT_EQ(-EAGAIN, any_task(b, s, byte));
 	EXPECT_EQ(-EAGAIN, hal_stream_callback(s, gate_fn, &g, 0, PLACE));
 	ASSERT_EQ(0, hal_stream_point(s, &after, "test"));
 	EXPECT_EQ(before.seq, after.seq);
@@ -250,7 +252,7 @@ TEST_F(stream, a_call_that_fails_submits_nothing)
 	EXPECT_EQ(0, done);
 	gate_open(&g);
 	ASSERT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
-	EXPECT_EQ(0, launch_nop(b, s));
+	EXPECT_EQ(0, any_task(b, s, byte));
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 	EXPECT_EQ(0, hal_stream_progress(s, &sub, &done));
 	EXPECT_EQ(max + 1, sub);
@@ -270,22 +272,24 @@ TEST_F(stream, a_full_one_is_waited_for)
 	uint64_t s, n, max = b->dev->info.max_queued;
 	pthread_t thread;
 	struct gate g;
+	void *byte;
 
 	STREAM_OR_REFUSED(b, &s);
 	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
+	ASSERT_EQ(0, any_byte(b, &byte));
 	NOT_BY_THE_THOUSANDS(max);
 	ASSERT_EQ(0, gate_close(&g, s));
 	for (n = 1; n < max; n++)
-		ASSERT_EQ(0, launch_nop(b, s));
+		ASSERT_EQ(0, any_task(b, s, byte));
 	hal_set_op_timeout(5);
-	EXPECT_EQ(-ETIMEDOUT, launch_nop(b, s));
+	EXPECT_EQ(-ETIMEDOUT, any_task(b, s, byte));
 	EXPECT_EQ(-ETIMEDOUT, hal_error_last()->code);
 	hal_set_op_timeout(0);
-	EXPECT_EQ(-ETIMEDOUT, launch_nop(b, s));
+	EXPECT_EQ(-ETIMEDOUT, any_task(b, s, byte));
 	hal_set_op_timeout(LONG_MS);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, open_later, &g));
 	for (n = 0; n < 100; n++)
-		EXPECT_EQ(0, launch_nop(b, s));
+		EXPECT_EQ(0, any_task(b, s, byte));
 	pthread_join(thread, NULL);
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 	hal_set_op_timeout(FOREVER);
@@ -458,7 +462,7 @@ TEST_F(stream, waits_between_streams)
 	EXPECT_EQ(-EBADF, hal_stream_wait_point(t + 2, &p, PLACE));
 }
 
-TEST_F(stream, completions_as_descriptors)
+TEST_ABOUT(stream, completions_as_descriptors, NPU_CAP_COMPLETION_FD)
 {
 	struct bed *b = &self->b;
 	struct hal_point p;
@@ -474,8 +478,14 @@ TEST_F(stream, completions_as_descriptors)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, hal_stream_fill(s, m, 1, 64, PLACE));
 	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
-	if (!can(b, NPU_CAP_COMPLETION_FD | NPU_CAP_CALLBACK)) {
+	if (!can(b, NPU_CAP_COMPLETION_FD)) {
 		EXPECT_EQ(-EOPNOTSUPP, hal_point_notify(&p, fd));
+		close(fd);
+		return;
+	}
+	if (!can(b, NPU_CAP_CALLBACK)) {
+		ASSERT_EQ(0, hal_point_notify(&p, fd));
+		EXPECT_EQ(8, read(fd, &n, 8));
 		close(fd);
 		return;
 	}
@@ -508,39 +518,7 @@ static void append(void *arg)
 	x->step = x->step * 10 + (uint32_t)x->count;
 }
 
-TEST_F(stream, every_priority_runs)
-{
-	struct bed *b = &self->b;
-	struct hal_stream_attr attr = { .priority = 1 };
-	struct seen low = { .count = 2 }, high = { .count = 1 };
-	struct hal_point p;
-	uint64_t s, lo, hi, *word;
-	struct gate g;
-
-	STREAM_OR_REFUSED(b, &s);
-	if (!can(b, NPU_CAP_PRIORITY)) {
-		EXPECT_EQ(-EINVAL, hal_stream_create(b->ctx, &attr, &lo));
-		return;
-	}
-	CAP_OR_REFUSED(b, NPU_CAP_CALLBACK, gate_close(&g, s));
-	MEMORY_OR_REFUSED(b, 64, &word);
-	attr.priority = b->dev->info.priorities - 1;
-	ASSERT_EQ(0, hal_stream_create(b->ctx, &attr, &lo));
-	attr.priority = 0;
-	ASSERT_EQ(0, hal_stream_create(b->ctx, &attr, &hi));
-	ASSERT_EQ(0, gate_close(&g, s));
-	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
-	ASSERT_EQ(0, hal_stream_wait_point(lo, &p, PLACE));
-	ASSERT_EQ(0, hal_stream_wait_point(hi, &p, PLACE));
-	ASSERT_EQ(0, hal_stream_callback(lo, append, &low, 0, PLACE));
-	ASSERT_EQ(0, hal_stream_callback(hi, append, &high, 0, PLACE));
-	gate_open(&g);
-	EXPECT_EQ(0, hal_context_sync(b->ctx, LONG_MS, 0));
-	EXPECT_EQ(2, hal_load_relaxed(&low.step));
-	EXPECT_EQ(1, hal_load_relaxed(&high.step));
-}
-
-TEST_F(stream, abort_discards)
+TEST_ABOUT(stream, abort_discards, NPU_CAP_ABORT)
 {
 	struct bed *b = &self->b;
 	uint64_t s, sub, done;
@@ -548,6 +526,7 @@ TEST_F(stream, abort_discards)
 
 	STREAM_OR_REFUSED(b, &s);
 	CAP_OR_REFUSED(b, NPU_CAP_ABORT, hal_stream_abort(s));
+	LAUNCH_IN_STREAM_OR_REFUSED(b, s);
 	ASSERT_EQ(0, launch_bad(b, s));
 	ASSERT_EQ(0, launch_delay(b, s, 60ull * 1000000000u));
 	for (i = 0; i < 10; i++)
