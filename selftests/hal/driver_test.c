@@ -662,6 +662,28 @@ static int what_a_child_sees(void)
 	return hal_forked() | hal_ready() << 1 | (int)fake_fork_children() << 2;
 }
 
+/* Where pages are not wiped in a child, the handler does it alone. */
+TEST(forks_without_wiping)
+{
+	struct hal_device *dev;
+
+	fake_reset();
+	hal_sys_set(&fake_sys);
+	fake_sys_fail(FAKE_SYS_MADVISE, 1, 1000, EINVAL);
+	ASSERT_EQ(0, hal_device_open(&fake_driver, 0, &dev));
+	EXPECT_LE(1, fake_sys_calls(FAKE_SYS_MADVISE));
+	hal_ready_set(true);
+	EXPECT_FALSE(hal_forked());
+	EXPECT_EQ(1 | 1 << 2, in_child(what_a_child_sees));
+	EXPECT_TRUE(hal_ready());
+	EXPECT_FALSE(hal_forked());
+	hal_ready_set(false);
+	hal_device_put(dev);
+	hal_sys_set(NULL);
+	fake_sys_reset();
+	npu_test_may_leak = true;
+}
+
 TEST(forks)
 {
 	struct hal_device *dev;
