@@ -705,6 +705,48 @@ TEST(forks)
 	npu_test_may_leak = true;
 }
 
+/* ---- two drivers at once ---- */
+
+TEST(nothing_between_drivers)
+{
+	struct bed a, b;
+	struct hal_point p;
+	uint64_t s, t, ev;
+	bool peer = true;
+	char *m;
+
+	if (bed_open(&b, "simnpu", "generic", 0, true) == -ENOENT)
+		SKIP(return, "one driver with streams alone");
+	ASSERT_EQ(0, bed_open(&a, "fake", NULL, 0, true));
+	ASSERT_EQ(0, make_stream(&a, &s));
+	ASSERT_EQ(0, make_stream(&b, &t));
+	MEMORY_OR_REFUSED(&a, 64, &m);
+	/* what has not been seen to be done, is waited for */
+	fake_pause(true);
+	ASSERT_EQ(0, hal_stream_fill(s, m, 0, 1, PLACE));
+	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
+	EXPECT_EQ(-EXDEV, hal_stream_wait_point(t, &p, PLACE));
+	EXPECT_EQ(t, hal_error_last()->stream);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "of fake"));
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "driver simnpu"));
+	ASSERT_EQ(0, hal_event_create(0, &ev));
+	ASSERT_EQ(0, hal_event_record(ev, s, PLACE));
+	EXPECT_EQ(-EXDEV, hal_stream_wait_event(t, ev, PLACE));
+	EXPECT_EQ(0, hal_event_destroy(ev));
+	EXPECT_EQ(0, hal_stream_query(t));
+	fake_pause(false);
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	/* done, it is nothing to wait for, of whatever driver */
+	EXPECT_EQ(0, hal_stream_wait_point(t, &p, PLACE));
+
+	EXPECT_EQ(-EXDEV, hal_device_peer(a.dev, b.dev, &peer));
+	EXPECT_FALSE(peer);
+	EXPECT_EQ(-EXDEV, hal_error_last()->code);
+	EXPECT_EQ(-EXDEV, hal_device_peer(b.dev, a.dev, &peer));
+	EXPECT_EQ(0, bed_close(&a));
+	EXPECT_EQ(0, bed_close(&b));
+}
+
 /* ---- the list of known failures ---- */
 
 ABOUT(a, b, NPU_CAP_CALLBACK)
