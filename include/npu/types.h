@@ -74,8 +74,9 @@ typedef struct npu_kernel { uint64_t h; } npu_kernel;
 
 /*
  * Structures that start with their size grow at the end. One that is passed in may be shorter
- * than the library's (what is missing has its default) or longer, if what is behind is zero (else
- * -EINVAL); padding must be zero. Of one that is passed out only so many bytes are written.
+ * than the library's (what is missing has its default) or longer, up to 4096 bytes, if what is
+ * behind is zero (else -EINVAL); padding must be zero. Of one that is passed out only so many
+ * bytes are written.
  */
 
 /** enum npu_copy_kind - which way a copy goes */

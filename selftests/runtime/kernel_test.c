@@ -267,4 +267,18 @@ TEST_F(kernel, of_its_context)
 	EXPECT_EQ(-ESTALE, npu_launch(b, 1, NULL, 0, self->s));
 }
 
+TEST(a_pipe_is_no_module)
+{
+	char path[] = "/tmp/npu-pipe-XXXXXX";
+	npu_module m;
+
+	ASSERT_NE(NULL, mkdtemp(path));
+	OK(chdir(path));
+	OK(mkfifo("pipe", 0600));
+	EXPECT_EQ(-ENOEXEC, npu_module_load("pipe", &m));
+	OK(unlink("pipe"));
+	OK(rmdir(path));
+	OK(npu_finalize(5000));
+}
+
 TEST_HARNESS_MAIN

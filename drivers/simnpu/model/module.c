@@ -45,14 +45,17 @@ static int check_file(const char *path)
 {
 	char head[HEAD_SIZE] = { 0 };
 	off_t length;
-	int fd, rc;
+	int fd, rc = -ENOEXEC;
 
-	fd = hal_sys_open(hal_sys_get(), path, O_RDONLY);
+	/* a pipe that nobody writes to is not waited for, and has no length */
+	fd = hal_sys_open(hal_sys_get(), path, O_RDONLY | O_NONBLOCK);
 	if (fd < 0)
 		return fd;
 	length = lseek(fd, 0, SEEK_END);
-	lseek(fd, 0, SEEK_SET);
-	rc = hal_sys_read(fd, head, sizeof(head));
+	if (length >= 0) {
+		lseek(fd, 0, SEEK_SET);
+		rc = hal_sys_read(fd, head, sizeof(head));
+	}
 	hal_sys_close(hal_sys_get(), fd);
 	/* a shorter one has come to its end; a folder can't be read */
 	if (length < 0 || (rc && rc != -ENODATA))
