@@ -45,7 +45,8 @@ NPU_API int npu_module_unload(npu_module module, int64_t timeout_ms);
 
 /**
  * npu_kernel_get() - look a kernel up
- * @module: the module; NPU_MODULE_BUILTIN: the driver's own, in the current context
+ * @module: the module; NPU_MODULE_BUILTIN: the driver's own, in the current context. A kernel
+ *	belongs to its context: to launch one on another device, look it up there
  * @name: its name
  * @kernel: out: the kernel, 0 on failure; the same name gives the same one; lives as long as its
  *	module
