@@ -65,6 +65,11 @@ missed() {	# a target that is missed counts only with --check
 		status 1 size --quick --check --appliance "$work/big"
 }
 
+helps() {	# --help shows the usage on the standard output, and is no error
+	status 0 --help 2>&1 && grep -q '^Exit status: 0' "$work/said" &&
+		is '' "$("$bench" --help 2>&1 >/dev/null)"
+}
+
 no_devices() {	# a case that can't be measured is no success
 	NPU_SIMNPU_DEVICES=0 status 2 guard --quick
 }
@@ -74,9 +79,11 @@ for c in $cases; do
 	ok "$c runs and prints objects" json_of "$c"
 done
 ok "the table" table
+ok "--help" helps
 ok "an unknown case is refused" refuses 'no case nonsense' "$bench" nonsense
 ok "an unknown option is refused" refuses 'unknown or incomplete option --nonsense' \
 	"$bench" --nonsense
+ok "bad usage has the status 2" status 2 --nonsense
 ok "runs must be a number" refuses 'not a number of runs: 3x' "$bench" --runs 3x
 ok "runs must be 1 or more" refuses 'not a number of runs: 0' "$bench" --runs 0
 ok "runs must be at most 99" refuses 'not a number of runs: 100' "$bench" --runs 100

@@ -19,7 +19,7 @@ static const struct bench_case *const cases[] = {
 
 static const char usage[] =
 	"usage: npu-bench [CASE...] [--json] [--runs N] [--quick] [--check] [--no-wait]\n"
-	"                 [--appliance PROGRAM] [--list]\n"
+	"                 [--appliance PROGRAM] [--list] [--help]\n"
 	"\n"
 	"Measures the library beside the least that the same work can cost here.\n"
 	"  --json       one object a line\n"
@@ -29,7 +29,9 @@ static const char usage[] =
 	"  --no-wait    do not wait for a quiet machine\n"
 	"  --appliance  static program to weigh in case size\n"
 	"  --list       list the cases\n"
-	"Exit status: 0; 1 as above; 2 when a case can't be measured.\n";
+	"  --help       show this text\n"
+	"Exit status: 0; 1 with --check, when a target is missed; 2 when a case can't be measured,\n"
+	"or for arguments that are not as above.\n";
 
 static void list(void)
 {
@@ -51,12 +53,14 @@ static int bad_usage(const char *what, const char *arg)
  * @any: whether one was
  * @check: missed targets decide the exit status
  * @list: list the cases and do nothing else
+ * @help: show the usage and do nothing else
  */
 struct args {
 	bool chosen[CASES];
 	bool any;
 	bool check;
 	bool list;
+	bool help;
 };
 
 static bool choose(struct args *a, const char *name)
@@ -90,6 +94,8 @@ static int parse(struct bench *b, struct args *a, int argc, char **argv)
 			b->wait = false;
 		} else if (!strcmp(argv[i], "--list")) {
 			a->list = true;
+		} else if (!strcmp(argv[i], "--help")) {
+			a->help = true;
 		} else if (!strcmp(argv[i], "--appliance") && i + 1 < argc) {
 			b->appliance = argv[++i];
 		} else if (!strcmp(argv[i], "--runs") && i + 1 < argc) {
@@ -121,8 +127,11 @@ int main(int argc, char **argv)
 	err = parse(&b, &a, argc, argv);
 	if (err)
 		return err;
-	if (a.list) {
-		list();
+	if (a.help || a.list) {
+		if (a.help)
+			fputs(usage, stdout);
+		else
+			list();
 		return 0;
 	}
 	if (!b.runs)
