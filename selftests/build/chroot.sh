@@ -32,6 +32,14 @@ one_static_file() {
 	! readelf -lW "$o/$fm/infer" | grep -E 'INTERP|DYNAMIC'
 }
 
+dynamic() {	# the static library of this configuration in a dynamic program
+	${CC:-cc} -std=c11 -Wall -Werror -I"$srctree/include" -o "$work/dynamic" \
+		"$srctree/selftests/build/outside.c" "$o/libnpu.a" -lpthread -ldl &&
+		readelf -lW "$work/dynamic" | grep -q INTERP &&
+		! readelf -d "$work/dynamic" | grep libnpu.so &&
+		"$work/dynamic" >"$work/said" && grep 'there and back' "$work/said"
+}
+
 holds_all() {	# nothing but the program and its data
 	mkdir -p "$root" && cp "$o/$fm/infer" "$pictures" "$weights" "$root/" &&
 		is 3 "$(find "$root" -mindepth 1 | wc -l)"
@@ -50,6 +58,7 @@ small() {	# the budget is 1.5 MiB, stripped, weights apart
 ok 'the appliance configuration builds' build
 ok 'the program is static' one_static_file
 ok 'and small' small
+ok 'its library in a dynamic program' dynamic
 ok 'an empty root' holds_all
 if [ "$(id -u)" = 0 ] || unshare --map-root-user true 2>/dev/null; then
 	ok 'classifies the shipped pictures there' classifies
