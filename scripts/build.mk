@@ -227,7 +227,7 @@ $(harness): $(srctree)/scripts/fetch-kselftest.sh $(srctree)/scripts/kselftest.s
 	$(Q)$(srctree)/scripts/fetch-kselftest.sh $(@D)
 $(tests-sh): | $(harness)
 
-# TESTS='hal/* drivers/simnpu/ring_test': globs below selftests/
+# TESTS='hal/* drivers/simnpu_ring_test': globs below selftests/
 match = $(shell set -f; for t in $(tests-built:selftests/%=%); do for g in $(TESTS); do \
 	case $$t in ($$g|$$g.sh) echo selftests/$$t; break;; esac; done; done)
 chosen := $(if $(TESTS),$(match),$(tests-built))
