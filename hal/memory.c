@@ -9,8 +9,9 @@
 #define MEM_FLAGS (HAL_MEM_HUGE_FIRST | HAL_MEM_HUGE_ONLY)
 
 /*
- * map_lock Protects: map (all allocations), va_map (addresses of devices), past (those
- * of devices that were closed, which are in va_map until one takes them again), and whether an allocation is in map: its range's size, 0: it is not.
+ * map_lock Protects: map (all allocations), va_map (addresses of devices), past
+ * (those of devices that were closed; they are in va_map until one takes them
+ * again), and whether an allocation is in map: its range's size, 0: it is not.
  */
 static pthread_rwlock_t map_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct hal_range_map map;
