@@ -30,8 +30,8 @@ static const char usage[] =
 	"  --appliance  static program to weigh in case size\n"
 	"  --list       list the cases\n"
 	"  --help       show this text\n"
-	"Exit status: 0; 1 with --check, when a target is missed; 2 when a case can't be measured,\n"
-	"or for arguments that are not as above.\n";
+	"Exit status: 0; 1 with --check, when a target is missed; 2 when a case can't be\n"
+	"measured, or for arguments that are not as above.\n";
 
 static void list(void)
 {
