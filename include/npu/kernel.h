@@ -17,8 +17,8 @@ extern "C" {
  * @module: out: the module, 0 on failure
  *
  * Return: 0, -EINVAL (NULL, an empty path), -ENOENT, -EACCES, -ENOEXEC (not a module of this
- * driver), -EPROTO (made for another version), -ENOMEM, -EOPNOTSUPP, -ENODEV, -ECHILD, -ESHUTDOWN,
- * -ENOTCONN.
+ * driver), -EPROTO (made for another version), -ENOMEM, -ENOSPC (there are too many), -EOPNOTSUPP,
+ * -ENODEV, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_module_load(const char *path, npu_module *module);
 
@@ -52,7 +52,7 @@ NPU_API int npu_module_unload(npu_module module, int64_t timeout_ms);
  *	module
  *
  * Return: 0, -EINVAL (NULL, an empty name), -ESRCH (no such kernel), -EBADF, -ESTALE, -ENOMEM,
- * -EOPNOTSUPP, -ENODEV, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * -ENOSPC (there are too many), -EOPNOTSUPP, -ENODEV, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_kernel_get(npu_module module, const char *name, npu_kernel *kernel);
 

@@ -196,8 +196,8 @@ NPU_API int npu_stream_lease(int device, int priority, npu_stream *stream);
  * @stream: the stream; its handle is stale afterwards
  *
  * Does not wait. It is handed out again when it is idle, and thrown away if a task of it failed.
- * Return: 0, -EINVAL (stream is 0, or not leased), -ENOMEM, or what every function with a stream
- * answers (top of this file).
+ * Return: 0, -EINVAL (stream is 0, or not leased), -ENOMEM, -ENOSPC (its handles are used up), or
+ * what every function with a stream answers (top of this file).
  */
 NPU_API int npu_stream_release(npu_stream stream);
 
