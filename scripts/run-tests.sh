@@ -1,19 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run-tests.sh -p 'TESTS' -a 'TESTS': run the first side by side, the second one by one.
+# run-tests.sh -p 'TESTS' -a 'TESTS' -n 'GLOBS': run the first side by side, the second one by one;
+# the globs are those that match no test: an error.
 # Started in $(O) by make; closes with prove's own lines. JOBS= says how many at a time (2).
 set -u
-par= alone=
-while getopts p:a: o; do
+par= alone= stray=
+while getopts p:a:n: o; do
 	case $o in
 	p) par=$OPTARG ;;
 	a) alone=$OPTARG ;;
+	n) stray=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
 
 if [ -z "$(echo $par $alone)" ]; then
 	echo "*** no test was chosen" >&2
+	exit 1
+fi
+if [ -n "$stray" ]; then
+	echo "*** no test matches $stray" >&2
 	exit 1
 fi
 command -v prove >/dev/null || { echo "*** prove is not installed (Debian: perl)" >&2; exit 1; }

@@ -188,6 +188,7 @@ ok 'make check passes, and prove closes it' passes
 ok 'tests marked so run alone' alone
 ok 'TESTS= chooses' filter
 ok 'TESTS= that matches nothing fails' refuses 'no test was chosen' check TESTS='hal/nope*'
+ok 'nor may one of several' refuses 'no test matches hal/nope' check TESTS='hal/s* hal/nope*'
 ok 'long tests run by name, and in check-long' longest
 ok 'a failing test fails' env FAIL=1 sh -c "! make -C '$toy' check"
 ok 'a failing script fails' env FAIL_SH=1 sh -c "! make -C '$toy' check"
