@@ -40,25 +40,37 @@ static void mem_destroy(struct hal_memory *m)
 			 m->ctx->dev->index, f.handle, -err);
 }
 
-static int mem_alloc(struct hal_memory *m)
+/* Device memory, or the host's with SIMNPU_MEM_HOST; out: c, the device's answer. */
+static int create(struct hal_memory *m, uint32_t flags, struct simnpu_mem *c)
 {
-	struct simnpu_mem c = {
-		.size = m->size,
-		.context = to_simnpu_ctx(m->ctx)->handle,
-	};
+	bool host = flags & SIMNPU_MEM_HOST;
 	int err;
 
 	if (m->flags & HAL_MEM_HUGE_ONLY)
-		c.flags |= SIMNPU_MEM_HUGE;
+		flags |= SIMNPU_MEM_HUGE;
 	if (m->flags & HAL_MEM_HUGE_FIRST)
-		c.flags |= SIMNPU_MEM_HUGE_FIRST;
-	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_CREATE, &c);
+		flags |= SIMNPU_MEM_HUGE_FIRST;
+	*c = (struct simnpu_mem){
+		.size = host ? m->real_size : m->size,
+		.context = to_simnpu_ctx(m->ctx)->handle,
+		.flags = flags,
+	};
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_CREATE, c);
 	if (err)
-		return hal_fail(err, "malloc", "device %d: no %zu bytes",
-				m->ctx->dev->ordinal, m->real_size);
-	to_memory(m)->handle = c.handle;
-	m->addr = (void *)(uintptr_t)c.addr;
+		return hal_fail(err, host ? "malloc_host" : "malloc", "device %d: no %zu bytes%s",
+				m->ctx->dev->ordinal, m->real_size, host ? " of host memory" : "");
+	to_memory(m)->handle = c->handle;
 	return 0;
+}
+
+static int mem_alloc(struct hal_memory *m)
+{
+	struct simnpu_mem c;
+	int err = create(m, 0, &c);
+
+	if (!err)
+		m->addr = (void *)(uintptr_t)c.addr;
+	return err;
 }
 
 /* Said once: it is slower on hardware, and no failure here. */
@@ -73,22 +85,12 @@ static void warn_unlocked(void)
 static int host_alloc(struct hal_memory *m)
 {
 	struct simnpu_device *dev = simnpu_device_of(m->ctx);
-	struct simnpu_mem c = {
-		.size = m->real_size,
-		.context = to_simnpu_ctx(m->ctx)->handle,
-		.flags = SIMNPU_MEM_HOST,
-	};
+	struct simnpu_mem c;
 	int err;
 
-	if (m->flags & HAL_MEM_HUGE_ONLY)
-		c.flags |= SIMNPU_MEM_HUGE;
-	if (m->flags & HAL_MEM_HUGE_FIRST)
-		c.flags |= SIMNPU_MEM_HUGE_FIRST;
-	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_CREATE, &c);
+	err = create(m, SIMNPU_MEM_HOST, &c);
 	if (err)
-		return hal_fail(err, "malloc_host", "device %d: no %zu bytes of host memory",
-				m->ctx->dev->ordinal, m->real_size);
-	to_memory(m)->handle = c.handle;
+		return err;
 	err = hal_sys_mmap(dev->sys, m->real_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev->fd,
 			   c.map, &m->addr);
 	if (err) {
@@ -103,6 +105,7 @@ static int host_alloc(struct hal_memory *m)
 
 static int host_register(struct hal_memory *m)
 {
+	/* a constant of the machine, which can't fail: not for the seam of hal/sys.h */
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t start = (uintptr_t)m->addr & ~(page - 1);
 	uintptr_t end = ((uintptr_t)m->addr + m->size + page - 1) & ~(page - 1);

@@ -81,11 +81,7 @@ NPU_SIMNPU_KERNEL(relu_f32)
 	struct rows r;
 	float *y;
 
-	if (!rows_begin(blk, p, 0, &r))
-		return;
-	x = simnpu_in(blk, p->x, r.all, float);
-	y = simnpu_out(blk, p->y, r.all, float);
-	if (!x || !y)
+	if (!rows_in_out(blk, p, 0, &r, x, r.all, y, r.all))
 		return;
 	FOR_PIECES(blk, p, r, at, n)
 		relu(y + at, x + at, n);
@@ -137,11 +133,7 @@ NPU_SIMNPU_KERNEL(scale_u8_f32)
 	struct rows r;
 	float *y;
 
-	if (!rows_begin(blk, p, ROWS_SCALE, &r))
-		return;
-	x = simnpu_in(blk, p->x, r.all, uint8_t);
-	y = simnpu_out(blk, p->y, r.all, float);
-	if (!x || !y)
+	if (!rows_in_out(blk, p, ROWS_SCALE, &r, x, r.all, y, r.all))
 		return;
 	FOR_PIECES(blk, p, r, at, n)
 		scale_u8(y + at, x + at, p->scale, n);
@@ -188,11 +180,7 @@ NPU_SIMNPU_KERNEL(colsum_f32)
 	struct rows r;
 	float *y;
 
-	if (!rows_begin(blk, p, 0, &r))
-		return;
-	x = simnpu_in(blk, p->x, r.all, float);
-	y = simnpu_out(blk, p->y, p->cols, float);
-	if (!x || !y)
+	if (!rows_in_out(blk, p, 0, &r, x, r.all, y, p->cols))
 		return;
 	simnpu_share(blk, p->cols, 16, &r.lo, &r.hi);
 	for (uint64_t j = r.lo; j < r.hi; j++)

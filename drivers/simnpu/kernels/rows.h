@@ -34,4 +34,17 @@ static inline bool rows_begin(struct npu_simnpu_block *blk, const struct npu_sim
 	return true;
 }
 
+/*
+ * rows_in_out() - rows_begin(), and the operands of a kernel that reads x and writes y
+ * @in, @out: pointers to set, of the operands' types
+ * @in_n, @out_n: their elements, an expression that may use @r
+ *
+ * False: the kernel returns.
+ */
+#define rows_in_out(blk, p, takes, r, in, in_n, out, out_n)				\
+	(rows_begin(blk, p, takes, r) &&						\
+	 ((in) = simnpu_operand(blk, (p)->x, in_n, sizeof(*(in)), NPU_SIMNPU_READ)) &&	\
+	 ((out) = simnpu_operand(blk, (p)->y, out_n, sizeof(*(out)),			\
+			       NPU_SIMNPU_READ | NPU_SIMNPU_WRITE)))
+
 #endif /* DRIVERS_SIMNPU_KERNELS_ROWS_H */

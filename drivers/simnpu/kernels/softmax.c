@@ -68,11 +68,7 @@ NPU_SIMNPU_KERNEL(softmax_f32)
 	const float *x;
 	float *y;
 
-	if (!rows_begin(blk, p, 0, &r))
-		return;
-	x = simnpu_in(blk, p->x, r.all, float);
-	y = simnpu_out(blk, p->y, r.all, float);
-	if (!x || !y)
+	if (!rows_in_out(blk, p, 0, &r, x, r.all, y, r.all))
 		return;
 	for (uint64_t i = r.lo; i < r.hi && !npu_simnpu_stopped(blk); i++)
 		softmax_row(y + i * p->cols, x + i * p->cols, p->cols);
@@ -85,11 +81,7 @@ NPU_SIMNPU_KERNEL(argmax_f32)
 	const float *x;
 	uint32_t *y;
 
-	if (!rows_begin(blk, p, 0, &r))
-		return;
-	x = simnpu_in(blk, p->x, r.all, float);
-	y = simnpu_out(blk, p->y, p->rows, uint32_t);
-	if (!x || !y)
+	if (!rows_in_out(blk, p, 0, &r, x, r.all, y, p->rows))
 		return;
 	for (uint64_t i = r.lo; i < r.hi && !npu_simnpu_stopped(blk); i++) {
 		const float *row = x + i * p->cols;

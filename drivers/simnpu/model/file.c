@@ -103,6 +103,7 @@ static void device_options(struct model_device *dev)
 {
 	const struct hal_option *o = simnpu_options;
 	uint32_t cores = (uint32_t)hal_option_int(o, "simnpu_cores");
+	/* what the machine has: takes nothing, so it is not in the seam of hal/sys.h */
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	uint32_t class, i;
 

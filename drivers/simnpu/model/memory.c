@@ -32,6 +32,7 @@ static uint64_t budget_total(void)
 {
 	uint64_t total = (uint64_t)hal_option_int(simnpu_options, "simnpu_host_budget");
 
+	/* constants of the machine: not in the seam of hal/sys.h */
 	if (!total)
 		total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
 	return total;
