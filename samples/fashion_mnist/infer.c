@@ -453,6 +453,7 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
+	name_bad_addresses();
 	rc = opt.pictures ? pictures_read_file(&pictures, opt.pictures) :
 			    pictures_read_dir(&pictures, opt.data, "t10k");
 	if (!rc)

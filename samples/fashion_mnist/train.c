@@ -426,6 +426,7 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
+	name_bad_addresses();
 	rc = npu_option_set("simnpu_plain_kernels", opt.fast ? "0" : "1");
 	if (rc)
 		fail_npu("simnpu_plain_kernels", rc);

@@ -9,6 +9,17 @@
 #include "npu/simnpu_ops.h"
 #include "tools/npu-bench/bench.h"
 
+/* A case that touches device memory by mistake is to say so; unless somebody decided otherwise. */
+static void name_bad_addresses(void)
+{
+	char value[8];
+	int origin;
+
+	if (!npu_option_get("simnpu_fault_handler", value, sizeof(value), &origin) &&
+	    origin == NPU_OPTION_DEFAULT)
+		npu_option_set("simnpu_fault_handler", "1");
+}
+
 /**
  * bench_dev_open() - bring the device up
  * @d: out: the device
@@ -25,6 +36,7 @@ int bench_dev_open(struct bench_dev *d, unsigned int streams, const char *name)
 	int err;
 
 	memset(d, 0, sizeof(*d));
+	name_bad_addresses();
 	err = npu_init();
 	if (err)
 		return bench_fail(name, call, err);
