@@ -46,7 +46,7 @@ holds_all() {	# nothing but the program and its data
 }
 
 classifies() {
-	in_root --weights /weights.bin --pictures /pictures.bin --devices 2 &&
+	in_root --weights /weights.bin --pictures /pictures.bin --devices 2 --min-accuracy 0.8 &&
 		is 3 "$(find "$root" -mindepth 1 | wc -l)"
 }
 
