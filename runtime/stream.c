@@ -46,7 +46,7 @@ int rt_stream_make(uint64_t ctx, const struct npu_stream_attr *attr, enum npu_st
 static int read_attr(const struct npu_stream_attr *attr, struct npu_stream_attr *a)
 {
 	static const struct npu_stream_attr init = NPU_STREAM_ATTR_INIT;
-	const char *more = (const char *)attr + sizeof(*a);
+	const char *more;
 	size_t i;
 
 	*a = init;
@@ -55,6 +55,7 @@ static int read_attr(const struct npu_stream_attr *attr, struct npu_stream_attr 
 	if (attr->size < sizeof(attr->size) || attr->size > 4096)
 		return hal_fail(-EINVAL, "stream_create", "attr.size is %zu", attr->size);
 	rt_copy_out(a, attr, attr->size, sizeof(*a));
+	more = (const char *)attr + sizeof(*a);
 	for (i = 0; i + sizeof(*a) < attr->size; i++)
 		if (more[i])
 			return hal_fail(-EINVAL, "stream_create",
