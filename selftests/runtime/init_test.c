@@ -328,7 +328,9 @@ TEST(others_wait_for_the_first)
 	OK(npu_hook_init(slow_hook, NULL));
 	for (i = 0; i < 8; i++)
 		OK(pthread_create(&th[i], NULL, need_it, NULL));
-	usleep(20000);
+	while (!atomic_load(&hook_calls))
+		usleep(100);
+	usleep(20000);	/* for the others, if they are slow, to come to where they wait */
 	EXPECT_EQ(NPU_STATE_INITIALIZING, npu_state_get());
 	atomic_store(&hook_open, 1);
 	for (i = 0; i < 8; i++) {
