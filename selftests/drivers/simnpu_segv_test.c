@@ -203,8 +203,9 @@ TEST(it_names_the_allocation)
 
 	EXPECT_TRUE(died(in_child(reads)));
 	ASSERT_EQ(1, sscanf(said, "at %lx", &at));
-	snprintf(want, sizeof(want), "libnpu: the host touched 0x%lx, memory of simnpu0: byte 17 of "
-		 "the allocation of 4096 bytes at 0x%lx. Copy it with npu_memcpy().\n", at + 17, at);
+	snprintf(want, sizeof(want),
+		 "libnpu: the host touched 0x%lx, memory of simnpu0: byte 17 of the allocation "
+		 "of 4096 bytes at 0x%lx. Copy it with npu_memcpy().\n", at + 17, at);
 	EXPECT_STREQ(want, strchr(said, '\n') + 1);
 	EXPECT_TRUE(died(in_child(in_a_thread)));
 	EXPECT_NE(NULL, strstr(said, "byte 4095 of the allocation of 4096 bytes"));
