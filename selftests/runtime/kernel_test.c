@@ -230,13 +230,14 @@ TEST_F(kernel, bad_files)
 	EXPECT_EQ(-ENOEXEC, npu_module_load(TEST_DATA("rt_noabi.so"), &m));
 	EXPECT_EQ(-EPROTO, npu_module_load(TEST_DATA("rt_wrongabi.so"), &m));
 	EXPECT_EQ(-ENOEXEC, npu_module_load(TEST_SRCTREE "/selftests/data/rt_kernels.c", &m));
-	/* the second half is missing */
+	/* what the headers tell of is missing; half a file may have it all but debug information */
 	image = read_whole(GOOD, &n);
 	ASSERT_TRUE(image != NULL);
 	snprintf(path, sizeof(path), "/tmp/npu-module-%d.so", (int)getpid());
 	fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
 	ASSERT_GE(fd, 0);
-	ASSERT_EQ((ssize_t)n / 2, write(fd, image, n / 2));
+	ASSERT_LT(1024, n);
+	ASSERT_EQ(1024, write(fd, image, 1024));
 	close(fd);
 	EXPECT_EQ(-ENOEXEC, npu_module_load(path, &m));
 	unlink(path);
