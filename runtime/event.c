@@ -48,11 +48,17 @@ NPU_API int npu_event_record(npu_event event, npu_stream stream)
 	return unlikely(err) ? err : hal_event_record(event.h, h, RT_PLACE);
 }
 
-NPU_API int npu_event_query(npu_event event)
+static int __attribute__((cold, noinline)) query_slow(uint64_t h)
 {
 	int err = rt_enter("event_query");
 
-	return unlikely(err) ? err : hal_event_query(event.h);
+	return err ? err : hal_event_query(h);
+}
+
+NPU_API int npu_event_query(npu_event event)
+{
+	/* as rt_enter(), without keeping anything over a call */
+	return likely(hal_ready()) ? hal_event_query(event.h) : query_slow(event.h);
 }
 
 static int sync_told(uint64_t h, int64_t timeout_ms)
