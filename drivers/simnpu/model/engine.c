@@ -9,6 +9,7 @@
  * doorbell is set and it has to be kicked. A device without queues to look at
  * and without work sleeps.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -113,6 +114,7 @@ int model_kick(struct model_queue *q)
 	struct model_queue *first;
 
 	model_count(kicks);
+	hal_store_relaxed(&dev->kick_cpu, sched_getcpu());	/* a hint */
 	if (!atomic_exchange(&q->active, 1)) {
 		/* nobody else changes the doorbell of a queue that is on its way */
 		hal_shm_store_release(&hal_load_relaxed(&q->header)->doorbell, 0);
@@ -322,11 +324,31 @@ static bool take_grant(struct model_device *dev)
 }
 
 /*
+ * A thread that is woken by one that goes on working must not be put behind it on
+ * its core. So it sleeps with all cores allowed but the one that the last kick came
+ * from, and takes that back when it is up. false: there is no other.
+ */
+static bool stand_aside(const struct model_device *dev, cpu_set_t *was)
+{
+	int cpu = hal_load_relaxed(&dev->kick_cpu);
+	cpu_set_t set;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*was), was))
+		return false;
+	set = *was;
+	CPU_CLR(cpu, &set);
+	return CPU_COUNT(&set) && !sched_setaffinity(0, sizeof(set), &set);
+}
+
+/*
  * Sleeps until somebody needs a thread. The thread counts itself out first and
  * looks for work afterwards; who brings work looks for idle threads afterwards.
  */
 static void fall_asleep(struct model_device *dev, bool last)
 {
+	cpu_set_t cores;
+	bool aside;
+
 	atomic_fetch_add(&dev->sleepers, 1);
 	count_out(dev);
 	/* unless somebody else looks, there must be neither work nor anybody who may bring some */
@@ -335,8 +357,11 @@ static void fall_asleep(struct model_device *dev, bool last)
 		count_in(dev);
 		return;
 	}
+	aside = stand_aside(dev, &cores);
 	while (!take_grant(dev))
 		hal_sys_futex_wait(&dev->grants, 0, UINT64_MAX);
+	if (aside)
+		sched_setaffinity(0, sizeof(cores), &cores);
 }
 
 /* Passes the time, as the state of the device allows. */

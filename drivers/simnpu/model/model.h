@@ -331,6 +331,7 @@ struct model_device {
 	struct model_queue **active;
 	_Atomic uint32_t active_count;
 	uint32_t active_room;
+	_Atomic int kick_cpu;
 	uint64_t last_retire;
 
 	pthread_mutex_t thread_lock;
