@@ -453,7 +453,8 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 	*info = (struct hal_pointer){ 0 };
 	pthread_rwlock_rdlock(&map_lock);
 	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	if (m) {
+	/* what lies behind what was asked for is nobody's */
+	if (m && (uint64_t)(uintptr_t)ptr - m->range.start < m->size) {
 		info->kind = m->kind;
 		info->dev = m->ctx->dev;
 		info->base = m->addr;

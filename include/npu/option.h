@@ -4,8 +4,8 @@
  *
  * All are described in Documentation/options.rst, with type, range, default and
  * environment variables. A value comes from the API, else from the environment,
- * else from the file that NPU_OPTIONS_FILE names (lines `name = value`, `#` for
- * comments), else from Kconfig. They are read when the library is initialised;
+ * else from the file that NPU_OPTIONS_FILE names (lines `name = value`; lines that
+ * begin with `#` are comments), else from Kconfig. They are read when the library is initialised;
  * a bad value makes the initialisation fail with -EINVAL and one message that
  * names source, text, position and accepted form.
  */

@@ -266,6 +266,44 @@ TEST(a_kernel_reaches_no_further_than_was_asked_for)
 	OK(npu_finalize(5000));
 }
 
+TEST(a_pointer_ends_where_its_memory_ends)
+{
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	char *p;
+
+	OK(npu_malloc(20, 0, (void **)&p));
+	OK(npu_pointer_get_info(p + 19, &i));
+	EXPECT_EQ(NPU_POINTER_DEVICE, i.kind);
+	EXPECT_EQ(20, i.bytes);
+	OK(npu_pointer_get_info(p + 20, &i));
+	EXPECT_EQ(NPU_POINTER_UNKNOWN, i.kind);
+	OK(npu_finalize(5000));
+}
+
+static void poll_all(void *arg)
+{
+	int *rc = arg;
+
+	rc[0] = npu_device_sync(0, 0);
+	rc[1] = npu_device_sync_all(0);
+	rc[2] = npu_device_sync(0, 1);
+}
+
+/* A poll does not block, so a callback may. */
+TEST(polls_in_a_callback)
+{
+	int rc[3] = { 1, 1, 1 };
+	npu_stream s;
+
+	OK(npu_stream_create(NULL, &s));
+	OK(npu_stream_callback(s, poll_all, rc, 0));
+	OK(npu_stream_sync(s, NPU_WAIT_FOREVER));
+	EXPECT_EQ(-ETIMEDOUT, rc[0]);
+	EXPECT_EQ(-ETIMEDOUT, rc[1]);
+	EXPECT_EQ(-EDEADLK, rc[2]);
+	OK(npu_finalize(5000));
+}
+
 /* What is left over from a device is no host memory. */
 TEST(pointers_of_a_device_that_was_closed)
 {

@@ -306,7 +306,7 @@ TEST_F(stream, inside_a_callback)
 	EXPECT_EQ(0, rc[4]);
 	EXPECT_EQ(-EBUSY, rc[5]);
 	EXPECT_EQ(-EDEADLK, rc[6]);
-	EXPECT_EQ(-EDEADLK, rc[7]);
+	EXPECT_EQ(-ETIMEDOUT, rc[7]);
 }
 
 TEST_F(stream, callback_that_blocks_nobody)
