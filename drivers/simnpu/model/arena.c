@@ -24,6 +24,13 @@ static const uint64_t sizes[] = { 8ull << 30, 1ull << 30, 256ull << 20, 64ull <<
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct model_arena *pool;
 
+/* In the child of a fork: another thread may have held the lock, in the middle of something. */
+void model_arena_in_child(void)
+{
+	pool_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	pool = NULL;
+}
+
 static int arena_map(struct model_arena *a)
 {
 	void *p;

@@ -225,6 +225,8 @@ static void in_child(void)
 		return;
 	inherited = true;
 	open_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	model_memory_in_child();
+	model_arena_in_child();
 	for (i = 0; i < FD_CHUNKS; i++) {
 		chunk = hal_load_relaxed(&fds[i]);
 		for (k = 0; chunk && k < FD_CHUNK; k++)

@@ -308,6 +308,13 @@ struct window {
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct window pool[SIMNPU_MAX_DEVICES];
 
+/* In the child of a fork: another thread may have held the lock, in the middle of something. */
+void model_memory_in_child(void)
+{
+	pool_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	memset(pool, 0, sizeof(pool));
+}
+
 static void memory_place(struct model_memory *m, const struct window *w)
 {
 	m->data_map = w->data_map;

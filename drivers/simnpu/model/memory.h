@@ -63,6 +63,7 @@ struct model_arena {
 	struct model_arena *next;
 };
 
+void model_arena_in_child(void);
 int model_arena_get(struct model_arena **arena);
 void model_arena_put(struct model_arena *a);
 int model_arena_cell(struct model_arena *a, uint64_t *offset);
@@ -133,6 +134,7 @@ struct model_memory {
 	uint64_t *present;
 };
 
+void model_memory_in_child(void);
 int model_memory_init(struct model_memory *m, uint64_t total, bool strict);
 void model_memory_fini(struct model_memory *m);
 int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
