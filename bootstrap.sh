@@ -17,8 +17,8 @@ O=${O:-build}
 build_pkgs='make gcc libc6-dev pkg-config kconfig-frontends-nox'
 demo_pkgs="$build_pkgs dataset-fashion-mnist zlib1g-dev libdnnl2"
 # ca-certificates is not here: the archive is reached as the machine's apt is set up
-check_pkgs="$demo_pkgs perl xz-utils"
-ci_pkgs="$check_pkgs clang libclang-rt-14-dev g++ sparse linux-kbuild-6.1 git valgrind"
+check_pkgs="$demo_pkgs g++ perl xz-utils"
+ci_pkgs="$check_pkgs clang libclang-rt-14-dev sparse linux-kbuild-6.1 git valgrind"
 
 usage() {
 	sed -n '5,9s/^# *//p' "$0" >&2

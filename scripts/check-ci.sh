@@ -25,7 +25,7 @@ valgrind_tests="$valgrind_tests runtime/options_test runtime/init_test"
 
 sources() {	# a name for the sources as they are
 	{ git ls-files -co --exclude-standard 2>/dev/null ||
-		find . -name "$(basename "$objtree")" -prune -o -type f -print; } |
+		find . -path "./$(basename "$objtree")" -prune -o -type f -print; } |
 		sort | xargs cat 2>/dev/null | sha256sum | cut -c1-16
 }
 state=$(sources)
