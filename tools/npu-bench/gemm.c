@@ -48,7 +48,8 @@ static int launch(struct gemm *s)
 		.k = s->side,
 	};
 
-	return npu_launch(s->matmul, s->cores, &args, sizeof(args), s->d.stream[0]);
+	/* two blocks a core: a core that comes late takes fewer */
+	return npu_launch(s->matmul, 2 * s->cores, &args, sizeof(args), s->d.stream[0]);
 }
 
 static int ours(void *arg, double *value)

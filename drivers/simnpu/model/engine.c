@@ -326,11 +326,11 @@ static bool take_grant(struct model_device *dev)
 /*
  * A thread that is woken by one that goes on working must not be put behind it on
  * its core. So it sleeps with all cores allowed but the one that the last kick came
- * from, and takes that back when it is up. false: there is no other.
+ * from, leaves the core of one that it helps, and takes that back afterwards.
+ * false: there is no other.
  */
-static bool stand_aside(const struct model_device *dev, cpu_set_t *was)
+static bool stand_aside(int cpu, cpu_set_t *was)
 {
-	int cpu = hal_load_relaxed(&dev->kick_cpu);
 	cpu_set_t set;
 
 	if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*was), was))
@@ -357,7 +357,7 @@ static void fall_asleep(struct model_device *dev, bool last)
 		count_in(dev);
 		return;
 	}
-	aside = stand_aside(dev, &cores);
+	aside = stand_aside(hal_load_relaxed(&dev->kick_cpu), &cores);
 	while (!take_grant(dev))
 		hal_sys_futex_wait(&dev->grants, 0, UINT64_MAX);
 	if (aside)
@@ -416,12 +416,18 @@ static bool work(struct model_worker *w)
 
 static bool help(struct model_device *dev)
 {
-	bool helped;
+	bool helped, aside;
+	cpu_set_t cores;
+	int cpu;
 
 	if (!atomic_load(&dev->job_count))
 		return false;
 	leave_idle(dev);
+	cpu = hal_load_relaxed(&dev->job_cpu);
+	aside = cpu == sched_getcpu() && stand_aside(cpu, &cores);
 	helped = model_job_help(dev);
+	if (aside)
+		sched_setaffinity(0, sizeof(cores), &cores);
 	atomic_fetch_add(&dev->idle, 1);
 	return helped;
 }

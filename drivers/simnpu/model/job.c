@@ -66,6 +66,7 @@ void model_job_run(struct model_job *job, struct model_device *dev, uint32_t tok
 	hal_spin_lock(&dev->sched);
 	hal_list_add_tail(&dev->jobs, &job->node);
 	hal_spin_unlock(&dev->sched);
+	hal_store_relaxed(&dev->job_cpu, sched_getcpu());	/* a hint */
 	atomic_fetch_add(&dev->job_count, 1);
 	if (wake)
 		call_helpers(dev, job->class, count);

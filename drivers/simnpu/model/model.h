@@ -331,7 +331,9 @@ struct model_device {
 	struct model_queue **active;
 	_Atomic uint32_t active_count;
 	uint32_t active_room;
+	/* hints: the cores that the last kick and the last job came from */
 	_Atomic int kick_cpu;
+	_Atomic int job_cpu;
 	uint64_t last_retire;
 
 	pthread_mutex_t thread_lock;
