@@ -21,13 +21,14 @@ TEST_F(stream_error, told_once_by_the_first_wait)
 	struct bed *b = &self->b;
 	const struct hal_error *e;
 	struct hal_point p;
-	uint64_t s, place;
+	struct npu_simnpu_inc_args bad = { 64, 1 };
+	const uint64_t place = 0x5eed;	/* whatever the caller says */
+	uint64_t s;
 
 	FAILING_STREAM_OR_REFUSED(b, &s);
 	ASSERT_EQ(0, hal_tag_set("failing"));
 	ASSERT_EQ(0, launch_nop(b, s));
-	place = PLACE;
-	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, hal_stream_launch(s, b->inc, 1, &bad, sizeof(bad), place));
 	ASSERT_EQ(0, hal_tag_set("later"));
 	ASSERT_EQ(0, hal_stream_point(s, &p, "test"));
 	ASSERT_EQ(0, launch_nop(b, s));
