@@ -133,12 +133,13 @@ TEST_F(module, what_is_no_module)
 	size_t size = 0;
 	char *image = read_file(KERNELS, &size);
 	struct simnpu_module m = {
-		.data = U64(image), .size = size / 2, .context = self->c.handle,
+		.data = U64(image), .size = 1024, .context = self->c.handle,
 		.kind = SIMNPU_MODULE_IMAGE,
 	};
 	uint32_t h;
 
 	ASSERT_NE(NULL, image);
+	/* what the loader maps does not end there, whatever a compiler puts behind it */
 	EXPECT_EQ(-ENOEXEC, io(self->c.fd, MODULE_LOAD, &m));
 	image[0] = 'x';
 	m.size = size;

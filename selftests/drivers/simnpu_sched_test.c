@@ -347,6 +347,35 @@ TEST_F(sched, a_long_task_does_not_hold_up_other_queues)
 	EXPECT_EQ(0, ring_close(&self->r));
 }
 
+/*
+ * The device sleeps, and one thread is woken for the only queue that has work: another one
+ * must get up for what comes ready while it is busy, or is submitted.
+ */
+TEST_F(sched, who_runs_alone_holds_up_nobody)
+{
+	struct ring r3;
+	uint64_t done;
+
+	ASSERT_EQ(0, ring_open(&r3, &self->c));
+	put_wait(&self->r2, self->r.handle, 1);
+	done = put_nop(&self->r2);
+	ring_kick(&self->r2);
+	ASSERT_EQ(0, ring_wait_engine(&r3, put_nop(&r3)));
+	while (!hal_shm_load_acquire(&self->r2.h->doorbell) ||
+	       !hal_shm_load_acquire(&r3.h->doorbell))
+		usleep(1000);
+	usleep(30000);	/* asleep, if it can be: either way it must hold */
+	simnpu_test_pause(0, true);
+	put_nop(&self->r);
+	put_delay(&self->r, 2000 * MS);
+	simnpu_test_pause(0, false);
+	EXPECT_TRUE(timeline_within(&self->r2, done, 1000 * MS));
+	done = put_nop(&r3);
+	EXPECT_TRUE(timeline_within(&r3, done, 500 * MS));
+	EXPECT_EQ(1, timeline(&self->r));
+	EXPECT_EQ(0, ring_wait_engine(&self->r, 2));
+}
+
 TEST_F(sched, blocks_of_a_launch_share_cores_and_never_a_core)
 {
 	struct simnpu_info info;

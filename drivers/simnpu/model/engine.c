@@ -13,14 +13,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "drivers/simnpu/model/hot.h"
 #include "drivers/simnpu/simnpu_test.h"
 
 #define SLACK_NS	1000u
+#define SLICE_NS	500000u
 #define NAPPERS		2u	/* more than these fall asleep */
+#define MOVE_EVERY	16u	/* naps */
 #define RETIRE_EVERY	(MODEL_RETIRE_NS / 4)
 #define WINDOW_NS	500000000ull	/* utilization: of this one and the one before */
+
+/* What the system calls sched_getattr and sched_setattr pass, in their first version. */
+struct sched_attributes {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime;
+	uint64_t deadline;
+	uint64_t period;
+};
 
 static void *engine_main(void *arg);
 
@@ -114,7 +130,7 @@ int model_kick(struct model_queue *q)
 	struct model_queue *first;
 
 	model_count(kicks);
-	hal_store_relaxed(&dev->kick_cpu, sched_getcpu());	/* a hint */
+	hal_store_relaxed(&dev->host_cpu, sched_getcpu());	/* a hint */
 	if (!atomic_exchange(&q->active, 1)) {
 		/* nobody else changes the doorbell of a queue that is on its way */
 		hal_shm_store_release(&hal_load_relaxed(&q->header)->doorbell, 0);
@@ -323,32 +339,30 @@ static bool take_grant(struct model_device *dev)
 	return false;
 }
 
-/*
- * A thread that is woken by one that goes on working must not be put behind it on
- * its core. So it sleeps with all cores allowed but the one that the last kick came
- * from, leaves the core of one that it helps, and takes that back afterwards.
- * false: there is no other.
- */
-static bool stand_aside(int cpu, cpu_set_t *was)
+/* Goes to the core @cpu, or with @away to any but that one, and stays free to be moved again. */
+static void move(int cpu, bool away)
 {
-	cpu_set_t set;
+	cpu_set_t was, set;
 
-	if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*was), was))
-		return false;
-	set = *was;
-	CPU_CLR(cpu, &set);
-	return CPU_COUNT(&set) && !sched_setaffinity(0, sizeof(set), &set);
+	if (cpu < 0 || cpu >= CPU_SETSIZE || (sched_getcpu() == cpu) != away ||
+	    sched_getaffinity(0, sizeof(was), &was))
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (away)
+		CPU_XOR(&set, &set, &was);
+	CPU_AND(&set, &set, &was);
+	if (CPU_COUNT(&set) && !sched_setaffinity(0, sizeof(set), &set))
+		sched_setaffinity(0, sizeof(was), &was);
 }
 
 /*
  * Sleeps until somebody needs a thread. The thread counts itself out first and
  * looks for work afterwards; who brings work looks for idle threads afterwards.
+ * It sleeps on the host's core: a wake there takes a fifth of one across cores.
  */
 static void fall_asleep(struct model_device *dev, bool last)
 {
-	cpu_set_t cores;
-	bool aside;
-
 	atomic_fetch_add(&dev->sleepers, 1);
 	count_out(dev);
 	/* unless somebody else looks, there must be neither work nor anybody who may bring some */
@@ -357,41 +371,65 @@ static void fall_asleep(struct model_device *dev, bool last)
 		count_in(dev);
 		return;
 	}
-	aside = stand_aside(hal_load_relaxed(&dev->kick_cpu), &cores);
+	move(hal_load_relaxed(&dev->host_cpu), false);
 	while (!take_grant(dev))
 		hal_sys_futex_wait(&dev->grants, 0, UINT64_MAX);
-	if (aside)
-		sched_setaffinity(0, sizeof(cores), &cores);
 }
 
 /* Passes the time, as the state of the device allows. */
-static void rest(struct model_device *dev, uint32_t bell)
+static void rest(struct model_worker *w, uint32_t bell)
 {
+	struct model_device *dev = w->dev;
 	uint32_t idle = atomic_load(&dev->idle);
 	uint64_t nap = MODEL_LOOK_NS;
 
 	if (atomic_load(&dev->stop))
 		return;
-	if (idle > NAPPERS) {
-		fall_asleep(dev, false);
+	if (idle > NAPPERS || (!work_in_sight(dev) && atomic_load(&dev->awake) == idle)) {
+		fall_asleep(dev, idle <= NAPPERS);
+		w->naps = 0;
 		return;
 	}
-	if (!work_in_sight(dev) && atomic_load(&dev->awake) == idle) {
-		fall_asleep(dev, true);
-		return;
-	}
-	if (idle > 1)
+	/* a device that stays active does not keep interrupting the host */
+	if (w->naps++ % MOVE_EVERY == 1)
+		move(hal_load_relaxed(&dev->host_cpu), true);
+	if (!model_tokens_free(dev, CLASS_CORE))
+		nap = 4 * MODEL_LOOK_NS;	/* all cores compute, which a nap interrupts */
+	else if (idle > 1)
 		nap = 2 * MODEL_LOOK_NS;	/* a second pair of eyes */
 	hal_sys_futex_wait(&dev->bell, bell, hal_sys_now() + nap);
 }
 
-/* From looking for work to working: somebody else must look from now on. */
-static void leave_idle(struct model_device *dev)
+/* Whether no queue but @q, which is being run, is to be looked at; false: not known. */
+static bool only_queue(struct model_device *dev, const struct model_queue *q)
+{
+	uint32_t n;
+	bool only;
+
+	if (pthread_mutex_trylock(&dev->look_lock))
+		return false;
+	n = hal_load_relaxed(&dev->active_count);
+	only = !atomic_load(&dev->kicked) && (!n || (n == 1 && dev->active[0] == q));
+	pthread_mutex_unlock(&dev->look_lock);
+	return only;
+}
+
+/* While the caller runs @q, or helps with a job, somebody has to look at the other queues. */
+static void leave_looking(struct model_device *dev, const struct model_queue *q)
+{
+	if (!atomic_load(&dev->idle) && !(q && only_queue(dev, q)))
+		model_thread_need(dev);
+}
+
+/* From looking for work to working: what else is ready is taken by others. */
+static void leave_idle(struct model_device *dev, const struct model_queue *q)
 {
 	uint32_t left = atomic_fetch_sub(&dev->idle, 1) - 1;
 
-	if (!left || left < model_ready_takeable(dev))
+	if (left < model_ready_takeable(dev))
 		model_thread_need(dev);
+	else
+		leave_looking(dev, q);
 }
 
 static bool work(struct model_worker *w)
@@ -402,34 +440,51 @@ static bool work(struct model_worker *w)
 
 	if (!q)
 		return false;
-	leave_idle(dev);
-	do {
+	leave_idle(dev, q);
+	for (;;) {
 		left = model_run(w, q);
 		if (left == LEFT_EMPTY)
 			model_release(q);
+		/* there may have been nobody to look */
+		sample(dev, hal_sys_now(), true);
 		model_worker_drop(w);
 		q = model_ready_pop(w);
-	} while (q);
+		if (!q)
+			break;
+		leave_looking(dev, q);
+	}
 	atomic_fetch_add(&dev->idle, 1);
 	return true;
 }
 
 static bool help(struct model_device *dev)
 {
-	bool helped, aside;
-	cpu_set_t cores;
-	int cpu;
+	struct model_job *job;
+	uint32_t token;
 
-	if (!atomic_load(&dev->job_count))
+	job = model_job_take(dev, &token);
+	if (!job)
 		return false;
-	leave_idle(dev);
-	cpu = hal_load_relaxed(&dev->job_cpu);
-	aside = cpu == sched_getcpu() && stand_aside(cpu, &cores);
-	helped = model_job_help(dev);
-	if (aside)
-		sched_setaffinity(0, sizeof(cores), &cores);
+	leave_idle(dev, job->queue);
+	/* not behind the one it helps */
+	move(hal_load_relaxed(&dev->job_cpu), true);
+	model_job_help(job, dev, token);
 	atomic_fetch_add(&dev->idle, 1);
-	return helped;
+	return true;
+}
+
+/*
+ * A thread that is woken runs at once, not when the host's thread on the core has used its time
+ * up: the scheduler prefers who asks for less at a time. Kernels before 6.12 take no notice.
+ */
+static void ask_short_slice(void)
+{
+	struct sched_attributes a;
+
+	if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) || a.policy != SCHED_OTHER)
+		return;
+	a.runtime = SLICE_NS;
+	syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
 static void *engine_main(void *arg)
@@ -439,6 +494,7 @@ static void *engine_main(void *arg)
 	uint32_t bell;
 	uint64_t now;
 
+	ask_short_slice();
 	prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS, 0, 0, 0);
 	while (!atomic_load(&dev->stop)) {
 		bell = atomic_load(&dev->bell);
@@ -447,7 +503,7 @@ static void *engine_main(void *arg)
 		    now - hal_load_relaxed(&dev->last_look) >= MODEL_LOOK_NS / 2)
 			model_look(dev, now);
 		if (!work(&w) && !help(dev))
-			rest(dev, bell);
+			rest(&w, bell);
 	}
 	return NULL;
 }

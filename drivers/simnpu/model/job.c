@@ -106,31 +106,40 @@ static struct model_job *job_find(struct model_device *dev, uint32_t *token)
 }
 
 /**
- * model_job_help() - help with a job
+ * model_job_take() - look for a job to help with
  * @dev: the device
+ * @token: out: a token for it
  *
- * Return: false: there is none to help with.
+ * Return: the job, which stays until model_job_help(), or NULL.
  */
-bool model_job_help(struct model_device *dev)
+struct model_job *model_job_take(struct model_device *dev, uint32_t *token)
 {
 	struct model_job *job;
-	enum model_class class;
-	uint32_t token, i;
 
-	if (model_paused(dev))
-		return false;
+	if (!atomic_load(&dev->job_count) || model_paused(dev))
+		return NULL;
 	hal_spin_lock(&dev->sched);
-	job = job_find(dev, &token);
+	job = job_find(dev, token);
 	if (job)
 		atomic_fetch_add(&job->helpers, 1);
 	hal_spin_unlock(&dev->sched);
-	if (!job)
-		return false;
-	class = job->class;
+	return job;
+}
+
+/**
+ * model_job_help() - help with a job
+ * @job: the job, taken
+ * @dev: the device
+ * @token: the token
+ */
+void model_job_help(struct model_job *job, struct model_device *dev, uint32_t token)
+{
+	enum model_class class = job->class;
+	uint32_t i;
+
 	while (take(job, false, &i))
 		job->run(job, dev, token, i);
 	model_token_put(dev, class, token);
 	/* release: what was written is seen by the owner; the job may be gone from here on */
 	atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_release);
-	return true;
 }

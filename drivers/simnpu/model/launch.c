@@ -95,13 +95,14 @@ static void launch_block(struct model_job *job, struct model_device *dev, uint32
 }
 
 static __attribute__((noinline)) bool run_blocks(struct model_device *dev, uint32_t token,
-						 struct model_kernel *k, uint32_t count,
-						 const void *args, uint32_t size,
-						 const uint32_t *stop, uint64_t *addr)
+						 struct model_queue *q, struct model_kernel *k,
+						 uint32_t count, const void *args, uint32_t size,
+						 uint64_t *addr)
 {
 	struct launch l = {
-		.job = { .class = CLASS_CORE, .run = launch_block },
-		.kernel = k, .args = args, .args_size = size, .count = count, .stop = stop,
+		.job = { .class = CLASS_CORE, .queue = q, .run = launch_block },
+		.kernel = k, .args = args, .args_size = size, .count = count,
+		.stop = (const uint32_t *)&q->stop,
 	};
 	uint64_t start = hal_sys_now();
 	uint64_t took = hal_load_relaxed(&k->block_ns);
@@ -119,15 +120,15 @@ static inline int run_kernel(struct model_worker *w, struct model_queue *q,
 			     uint32_t size, uint64_t *addr)
 {
 	struct model_device *dev = w->dev;
-	const uint32_t *stop = (const uint32_t *)&q->stop;
 	bool ok;
 
 	if (likely(count == 1)) {
-		ok = run_block(&dev->core[w->token], k, 0, 1, args, size, stop);
+		ok = run_block(&dev->core[w->token], k, 0, 1, args, size,
+			       (const uint32_t *)&q->stop);
 		if (unlikely(!ok))
 			*addr = dev->core[w->token].fault_addr;
 	} else {
-		ok = run_blocks(dev, w->token, k, count, args, size, stop, addr);
+		ok = run_blocks(dev, w->token, q, k, count, args, size, addr);
 	}
 	/* release: who unloads sees that the kernel has returned */
 	hal_store_release(&q->kernel, NULL);

@@ -254,6 +254,7 @@ struct model_file {
  * @range: blocks that nobody took: the first in the low half, the end in the high one
  * @helpers: threads that work on it, besides the owner
  * @class: what a helper needs a token of
+ * @queue: the queue whose task it is, or NULL
  * @run: runs a block with a token
  *
  * The owner takes blocks from the front, helpers from the back.
@@ -263,6 +264,7 @@ struct model_job {
 	_Atomic uint64_t range;
 	_Atomic uint32_t helpers;
 	enum model_class class;
+	const struct model_queue *queue;
 	void (*run)(struct model_job *job, struct model_device *dev, uint32_t token, uint32_t i);
 };
 
@@ -331,8 +333,8 @@ struct model_device {
 	struct model_queue **active;
 	_Atomic uint32_t active_count;
 	uint32_t active_room;
-	/* hints: the cores that the last kick and the last job came from */
-	_Atomic int kick_cpu;
+	/* hints: the cores that the host's thread and the last job were seen on */
+	_Atomic int host_cpu;
 	_Atomic int job_cpu;
 	uint64_t last_retire;
 
@@ -380,6 +382,7 @@ struct model_device {
  * @path: BORROWER: the last of the queues between @target and the one that runs,
  *	each parked on the next one
  * @path_len: how many
+ * @naps: ENGINE: since it was asleep
  */
 struct model_worker {
 	struct model_device *dev;
@@ -395,6 +398,7 @@ struct model_worker {
 	struct model_queue *blocked_on;
 	struct model_queue *path[MODEL_PATH];
 	uint32_t path_len;
+	uint32_t naps;
 };
 
 /* Results of a task besides 0 and positive errnos. */
@@ -505,7 +509,8 @@ bool model_head_hint(struct model_queue *q);
 /* job.c */
 void model_job_run(struct model_job *job, struct model_device *dev, uint32_t token,
 		   uint32_t count, bool wake);
-bool model_job_help(struct model_device *dev);
+struct model_job *model_job_take(struct model_device *dev, uint32_t *token);
+void model_job_help(struct model_job *job, struct model_device *dev, uint32_t token);
 
 /* launch.c */
 int model_launch(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,

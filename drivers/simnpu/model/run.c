@@ -2,11 +2,13 @@
 /*
  * Running the tasks of a queue that the thread has claimed, one after another.
  */
+#include <sched.h>
 #include <string.h>
 
 #include "drivers/simnpu/model/hot.h"
 
 #define LOOK_EVERY	16u	/* tasks, a power of two */
+#define HOST_EVERY	256u	/* borrowed tasks, a power of two: where the host's thread is */
 #define SLICE		64u	/* tasks, until others of the same priority have their turn */
 
 /* Whether something waits at the head of a queue that the caller has claimed. */
@@ -346,6 +348,8 @@ enum model_left model_run(struct model_worker *w, struct model_queue *q)
 		n++;
 		if (w->borrower) {
 			model_count_plain(borrowed);
+			if (unlikely(!(want & (HOST_EVERY - 1))))
+				hal_store_relaxed(&w->dev->host_cpu, sched_getcpu());
 			if (w->next || (q == w->target && want >= w->until))
 				return LEFT_DONE;
 		} else if (unlikely(between(w, q, n))) {

@@ -24,8 +24,8 @@ void model_ready(struct model_queue *q, enum model_class class)
 	hal_store_release(&q->run, RUN_READY);
 	atomic_fetch_or(&dev->ready_map, MAP_BIT(class, q->priority));
 	hal_spin_unlock(&dev->sched);
-	/* an engine thread looks at the lists before it falls asleep; is there one awake? */
-	if (!atomic_load(&dev->awake))
+	/* an engine thread looks at the lists before it falls asleep; is there one that looks? */
+	if (!atomic_load(&dev->idle))
 		model_thread_need(dev);
 }
 
