@@ -38,7 +38,7 @@ struct hal_module;
  * struct hal_device_info - what a device is and can do
  * @caps: NPU_CAP_*
  * @mem_total: bytes of device memory
- * @va_start: lowest device address
+ * @va_start: lowest device address; may be 0 before the device is open
  * @va_size: bytes of device addresses; no host pointer lies among them, as long as the process
  *	lives: when the device is closed they stay reserved
  * @mem_align: alignment of every allocation, a power of two
@@ -171,8 +171,8 @@ struct hal_task_error {
  * @init: bring the driver up; opens no device. Called once before anything else but @count and
  *	@info, and again after @fini. Return: 0, -ENODEV (nothing to drive), or as it fails
  * @fini: the opposite; no device is open. Bounded in time
- * @count: number of devices. Asks only: opens nothing for work, wakes nothing, works before
- *	@init, and after a fork. Return: 0 (n may be 0), or as it fails
+ * @count: number of devices. [C-DRV-1] Asks only: opens nothing for work, wakes nothing, works
+ *	before @init, and after a fork. Return: 0 (n may be 0), or as it fails
  * @info: what device @index is, under the same rules. Return: 0, -ENODEV
  * @fork_child: called in the child of a fork, where only async-signal-safe calls are allowed:
  *	close what would keep the parent's device alive. Optional
@@ -237,7 +237,8 @@ struct hal_device_ops {
  * call that may block, and take no other lock. [C-STREAM-1] Tasks of one stream run in the
  * order of their sequence numbers, each after the one before has completed. [C-STREAM-2] What
  * the host wrote before the submission, the task sees; [C-STREAM-3] what the task wrote, a host
- * thread sees that saw it completed. Work starts soon without further calls (no flush).
+ * thread sees that saw it completed. [C-STREAM-11] Work starts soon without further calls (no
+ * flush).
  * They return 0; 1: submitted, and @kick is wanted; -EAGAIN: full, or in need of @prepare, and
  * nothing was submitted.
  *
@@ -261,8 +262,8 @@ struct hal_device_ops {
  *	on a stream of another device, whose reference is held until that has returned. Optional.
  *	Returns 0, -ENOMEM, -ENOSPC
  * @prepare: make room for at least one more task, outside the lock, after a submission gave
- *	-EAGAIN. Returns 0 (try again), -EAGAIN (hal_device_info.max_queued tasks are queued:
- *	wait for one to complete), -ENOMEM
+ *	-EAGAIN. [C-STREAM-12] A stream holds hal_device_info.max_queued tasks. Returns 0 (try
+ *	again), -EAGAIN (that many are queued: wait for one to complete), -ENOMEM
  * @wait_host: wait until the stream has completed @seq. @deadline is absolute, ns of
  *	CLOCK_MONOTONIC, UINT64_MAX for none; a passed one polls. @flags: HAL_WAIT_*.
  *	[C-STREAM-8] A wait without a time-out ends when the task is done, even if no other thread
@@ -270,10 +271,10 @@ struct hal_device_ops {
  * @query: last completed sequence number, with HAL_TIMELINE_ERROR. Only when there is no
  *	hal_stream.timeline
  * @errors: take failures that were not taken yet, oldest first. Returns the number taken, 0 to @n.
- *	*@dropped grows by those for which there was no room, ever. Called with a lock of hal's
- *	held, by one thread at a time: does not wait for work
- * @notify: write 1 to an eventfd once @seq has completed; @fd stays the caller's. Only with
- *	NPU_CAP_COMPLETION_FD
+ *	[C-STREAM-13] *@dropped grows by those for which there was no room, ever. Called with a
+ *	lock of hal's held, by one thread at a time: does not wait for work
+ * @notify: [C-STREAM-14] write 1 to an eventfd once @seq has completed; @fd stays the caller's.
+ *	Only with NPU_CAP_COMPLETION_FD
  * @abort: discard what is queued, stop what runs. Only with NPU_CAP_ABORT
  */
 struct hal_stream_ops {

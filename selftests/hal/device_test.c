@@ -2,6 +2,9 @@
 /*
  * Conformance: devices.
  */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "selftests/hal/bed.h"
 
 CONFORMANCE(device)
@@ -139,6 +142,46 @@ TEST_F(device, opens_once)
 	EXPECT_EQ(-ENODEV, hal_device_open(self->b.drv, n, &dev));
 	EXPECT_EQ(NULL, dev);
 	EXPECT_EQ(-ENODEV, hal_device_open(self->b.drv, UINT32_MAX, &dev));
+}
+
+/* What the driver answers to questions, which it does not come up for. */
+static int answers(const struct hal_driver *drv, uint32_t *n, struct hal_device_info *info)
+{
+	struct hal_device_info none;
+	int rc;
+
+	memset(info, 0, sizeof(*info));
+	rc = drv->ops->count(n);
+	if (!rc)
+		rc = drv->ops->info(0, info);
+	/* where its addresses lie is known when it is open */
+	info->va_start = info->va_size = 0;
+	return rc ? rc : drv->ops->info(*n, &none) == -ENODEV ? 0 : -EPROTO;
+}
+
+/* C-DRV-1 */
+TEST_F(device, questions_at_any_time)
+{
+	const struct hal_driver *drv = self->b.drv;
+	struct hal_device_info open, closed, child;
+	uint32_t n, m;
+	int status, pid;
+
+	ASSERT_EQ(0, answers(drv, &n, &open));
+	ASSERT_LE(1, n);
+	ASSERT_EQ(0, bed_close(&self->b));
+	self->b = (struct bed){ .drv = drv };
+	ASSERT_EQ(0, answers(drv, &m, &closed));
+	EXPECT_EQ(n, m);
+	EXPECT_EQ(0, memcmp(&open, &closed, sizeof(open)));
+	ASSERT_EQ(0, bed_open(&self->b, variant->driver, variant->part, variant->caps,
+			      variant->timeline));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(answers(drv, &m, &child) || m != n || memcmp(&open, &child, sizeof(open)));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 TEST_F(device, questions)

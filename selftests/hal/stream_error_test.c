@@ -105,6 +105,7 @@ TEST_F(stream_error, several_are_counted)
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 }
 
+/* C-STREAM-13 */
 TEST_F(stream_error, more_than_anybody_keeps)
 {
 	struct bed *b = &self->b;

@@ -32,6 +32,24 @@ TEST_F(stream, order_and_visibility)
 	}
 }
 
+/* C-STREAM-11 */
+TEST_F(stream, what_nobody_waits_for_runs)
+{
+	uint64_t end = hal_sys_deadline(LONG_MS);
+	struct bed *b = &self->b;
+	void *byte;
+	uint64_t s;
+	int rc;
+
+	STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, any_byte(b, &byte));
+	ASSERT_EQ(0, any_task(b, s, byte));
+	/* queries ask, and do no work */
+	while ((rc = hal_stream_query(s)) == -EINPROGRESS && hal_sys_now() < end)
+		sched_yield();
+	EXPECT_EQ(0, rc);
+}
+
 TEST_F(stream, many_tasks_run_each_once)
 {
 	struct bed *b = &self->b;
@@ -266,6 +284,7 @@ static void *open_later(void *arg)
 	return NULL;
 }
 
+/* C-STREAM-12 */
 TEST_F(stream, a_full_one_is_waited_for)
 {
 	struct bed *b = &self->b;
@@ -462,6 +481,7 @@ TEST_F(stream, waits_between_streams)
 	EXPECT_EQ(-EBADF, hal_stream_wait_point(t + 2, &p, PLACE));
 }
 
+/* C-STREAM-14 */
 TEST_ABOUT(stream, completions_as_descriptors, NPU_CAP_COMPLETION_FD)
 {
 	struct bed *b = &self->b;
