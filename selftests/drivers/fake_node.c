@@ -187,13 +187,10 @@ static int callback_next(struct simnpu_callback *c)
 	return err;
 }
 
-static int callback_note(bool stop)
+static int callback_stop(void)
 {
 	pthread_mutex_lock(&fake.lock);
-	if (stop)
-		fake.stopped = true;
-	else
-		fake.done_count++;
+	fake.stopped = true;
 	pthread_cond_broadcast(&fake.changed);
 	pthread_mutex_unlock(&fake.lock);
 	return 0;
@@ -246,6 +243,7 @@ static int simple(unsigned long request, void *arg)
 	case SIMNPU_IOCTL_WAIT:
 	case SIMNPU_IOCTL_NOTIFY:
 	case SIMNPU_IOCTL_COPY:
+	case SIMNPU_IOCTL_CALLBACK_DONE:
 		return 0;
 	default:
 		return ENOTTY;
@@ -290,10 +288,8 @@ static int perform(int fd, unsigned long request, void *arg)
 		return 0;
 	case SIMNPU_IOCTL_CALLBACK_NEXT:
 		return callback_next(arg);
-	case SIMNPU_IOCTL_CALLBACK_DONE:
-		return callback_note(false);
 	case SIMNPU_IOCTL_CALLBACK_STOP:
-		return callback_note(true);
+		return callback_stop();
 	default:
 		return simple(request, arg);
 	}
@@ -309,8 +305,15 @@ static int fake_ioctl(int fd, unsigned long request, void *arg)
 		err = EBADF;
 	else
 		err = fake.fail[nr] ? fake.fail[nr] : perform(fd, request, arg);
+	/* who waits for the count finds the argument */
+	pthread_mutex_lock(&fake.lock);
 	memcpy(fake.arg[nr], arg, _IOC_SIZE(request) < sizeof(fake.arg[nr]) ?
 				  _IOC_SIZE(request) : sizeof(fake.arg[nr]));
+	if (!err && request == SIMNPU_IOCTL_CALLBACK_DONE) {
+		fake.done_count++;
+		pthread_cond_broadcast(&fake.changed);
+	}
+	pthread_mutex_unlock(&fake.lock);
 	errno = err;
 	return err ? -1 : 0;
 }

@@ -65,7 +65,8 @@ struct fake_queue {
  * @errors: what QUEUE_ERRORS gives
  * @error_count: entries of it
  * @error_dropped: and how many more
- * @lock: Protects: @callback, @callback_count, @done_count, @stopped
+ * @lock: Protects: @callback, @callback_count, @done_count, @stopped, and @arg from the
+ *	callback thread
  * @changed: one of these has
  * @callback: what CALLBACK_NEXT gives
  * @callback_count: 1 while it is there
