@@ -85,6 +85,16 @@ static inline void hal_list_del(struct hal_list *n)
 #define hal_shm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define hal_shm_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
+/*
+ * For a function that reads what others may write meanwhile, atomically on one side only, as a hint
+ * that is checked again. clang's no_sanitize("thread") leaves its atomics instrumented.
+ */
+#if defined(__clang__) && __has_attribute(disable_sanitizer_instrumentation)
+#define HAL_NO_TSAN __attribute__((disable_sanitizer_instrumentation))
+#else
+#define HAL_NO_TSAN __attribute__((no_sanitize("thread")))
+#endif
+
 static inline void hal_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -29,8 +29,7 @@ bool model_head_valid(struct model_queue *q)
  * and the submitter write data where it was; that does no harm, but is a race to
  * the ThreadSanitizer.
  */
-__attribute__((no_sanitize("thread")))
-bool model_head_hint(struct model_queue *q)
+HAL_NO_TSAN bool model_head_hint(struct model_queue *q)
 {
 	struct simnpu_desc *d = hal_load_relaxed(&q->slot);
 	uint64_t want = hal_load_relaxed(&q->next_seq);
