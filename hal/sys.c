@@ -124,7 +124,13 @@ const struct hal_sys_ops hal_sys_libc = {
 	.membarrier = libc_membarrier,
 };
 
-static const struct hal_sys_ops *sys = &hal_sys_libc;
+static const struct hal_sys_ops *_Atomic ops_now = &hal_sys_libc;
+
+/* relaxed: what it leads to was there before the program began */
+static inline const struct hal_sys_ops *sys(void)
+{
+	return hal_load_relaxed(&ops_now);
+}
 
 /**
  * hal_sys_set() - replace the operations of the process
@@ -132,7 +138,7 @@ static const struct hal_sys_ops *sys = &hal_sys_libc;
  */
 void hal_sys_set(const struct hal_sys_ops *ops)
 {
-	sys = ops ? ops : &hal_sys_libc;
+	hal_store_relaxed(&ops_now, ops ? ops : &hal_sys_libc);
 }
 
 /**
@@ -142,7 +148,7 @@ void hal_sys_set(const struct hal_sys_ops *ops)
  */
 const struct hal_sys_ops *hal_sys_get(void)
 {
-	return sys;
+	return sys();
 }
 
 /* ---- the wrappers ------------------------------------------------------------ */
@@ -250,43 +256,43 @@ int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size)
 /* mprotect(2): 0 or a negative errno. */
 int hal_sys_mprotect(void *addr, size_t size, int prot)
 {
-	return repeat(sys->mprotect(addr, size, prot));
+	return repeat(sys()->mprotect(addr, size, prot));
 }
 
 /* madvise(2): 0 or a negative errno. */
 int hal_sys_madvise(void *addr, size_t size, int advice)
 {
-	return repeat(sys->madvise(addr, size, advice));
+	return repeat(sys()->madvise(addr, size, advice));
 }
 
 /* mlock(2): 0 or a negative errno. */
 int hal_sys_mlock(const void *addr, size_t size)
 {
-	return repeat(sys->mlock(addr, size));
+	return repeat(sys()->mlock(addr, size));
 }
 
 /* munlock(2): 0 or a negative errno. */
 int hal_sys_munlock(const void *addr, size_t size)
 {
-	return repeat(sys->munlock(addr, size));
+	return repeat(sys()->munlock(addr, size));
 }
 
 /* memfd_create(2), close-on-exec: a descriptor or a negative errno. */
 int hal_sys_memfd(const char *name)
 {
-	return repeat(sys->memfd_create(name, MFD_CLOEXEC));
+	return repeat(sys()->memfd_create(name, MFD_CLOEXEC));
 }
 
 /* eventfd(2), counting from 0, close-on-exec, not blocking: a descriptor or a negative errno. */
 int hal_sys_eventfd(void)
 {
-	return repeat(sys->eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	return repeat(sys()->eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 /* dup(2), close-on-exec: a descriptor or a negative errno. */
 int hal_sys_dup(int fd)
 {
-	return repeat(sys->dup(fd));
+	return repeat(sys()->dup(fd));
 }
 
 /**
@@ -303,7 +309,7 @@ int hal_sys_read(int fd, void *buf, size_t size)
 	ssize_t n;
 
 	while (size) {
-		n = repeat(sys->read(fd, p, size));
+		n = repeat(sys()->read(fd, p, size));
 		if (n < 0)
 			return (int)n;
 		if (!n)
@@ -328,7 +334,7 @@ int hal_sys_write(int fd, const void *buf, size_t size)
 	ssize_t n;
 
 	while (size) {
-		n = repeat(sys->write(fd, p, size));
+		n = repeat(sys()->write(fd, p, size));
 		if (n < 0)
 			return (int)n;
 		if (!n)
@@ -353,7 +359,7 @@ int hal_sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline
 		.tv_sec = (time_t)(deadline_ns / NSEC_PER_SEC),
 		.tv_nsec = (long)(deadline_ns % NSEC_PER_SEC),
 	};
-	long rc = repeat(sys->futex((uint32_t *)word, FUTEX_WAIT_BITSET, value,
+	long rc = repeat(sys()->futex((uint32_t *)word, FUTEX_WAIT_BITSET, value,
 				    deadline_ns == UINT64_MAX ? NULL : &ts));
 
 	return rc == -EAGAIN ? 0 : (int)rc;
@@ -368,7 +374,7 @@ int hal_sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline
  */
 int hal_sys_futex_wake(_Atomic uint32_t *word, int n)
 {
-	return (int)repeat(sys->futex((uint32_t *)word, FUTEX_WAKE, (uint32_t)n, NULL));
+	return (int)repeat(sys()->futex((uint32_t *)word, FUTEX_WAKE, (uint32_t)n, NULL));
 }
 
 /**
@@ -386,7 +392,7 @@ int hal_sys_thread_create(pthread_t *thread, const char *name, void *(*fn)(void 
 	int rc;
 
 	hal_assert_may_block(__func__);
-	rc = sys->thread_create(thread, fn, arg);
+	rc = sys()->thread_create(thread, fn, arg);
 	if (rc)
 		return -rc;
 	strncpy(short_name, name, sizeof(short_name) - 1);
@@ -399,14 +405,14 @@ int hal_sys_thread_create(pthread_t *thread, const char *name, void *(*fn)(void 
 void *hal_zalloc(size_t size)
 {
 	hal_assert_may_block(__func__);
-	return sys->alloc(_Alignof(max_align_t), size);
+	return sys()->alloc(_Alignof(max_align_t), size);
 }
 
 /* The same, aligned to a power of two. */
 void *hal_zalloc_aligned(size_t align, size_t size)
 {
 	hal_assert_may_block(__func__);
-	return sys->alloc(align, size);
+	return sys()->alloc(align, size);
 }
 
 /**
@@ -416,12 +422,12 @@ void *hal_zalloc_aligned(size_t align, size_t size)
  */
 int hal_sys_membarrier(void)
 {
-	int rc = repeat(sys->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0));
+	int rc = repeat(sys()->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0));
 
 	if (rc == -EPERM) {	/* a process asks for it once */
-		rc = repeat(sys->membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0));
+		rc = repeat(sys()->membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0));
 		if (!rc)
-			rc = repeat(sys->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0));
+			rc = repeat(sys()->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0));
 	}
 	return rc ? -EOPNOTSUPP : 0;
 }
@@ -437,10 +443,10 @@ int hal_sys_dlopen(const char *path, void **handle)
 {
 	const char *why;
 
-	*handle = sys->dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	*handle = sys()->dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (*handle)
 		return 0;
-	why = sys->dlerror();
+	why = sys()->dlerror();
 	return hal_fail(-ENOEXEC, "dlopen", "%s", why ? why : path);
 }
 
@@ -456,10 +462,10 @@ int hal_sys_dlsym(void *handle, const char *name, void **sym)
 {
 	const char *why;
 
-	*sym = sys->dlsym(handle, name);
+	*sym = sys()->dlsym(handle, name);
 	if (*sym)
 		return 0;
-	why = sys->dlerror();
+	why = sys()->dlerror();
 	return hal_fail(-ESRCH, "dlsym", "%s", why ? why : name);
 }
 
@@ -467,7 +473,7 @@ int hal_sys_dlsym(void *handle, const char *name, void **sym)
 void hal_sys_dlclose(void *handle)
 {
 	if (handle)
-		sys->dlclose(handle);
+		sys()->dlclose(handle);
 }
 
 /* CLOCK_MONOTONIC, ns. */

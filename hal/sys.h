@@ -79,7 +79,8 @@ extern const struct hal_sys_ops hal_sys_libc;
  * hal_sys_set() - replace the operations of the process
  * @ops: the operations, static storage; NULL: hal_sys_libc
  *
- * For tests and their fakes. Context: before anything else of the library runs.
+ * For tests and their fakes, before anything else of the library runs, and for
+ * hal_sys_judge_set(), at any time.
  */
 void hal_sys_set(const struct hal_sys_ops *ops);
 const struct hal_sys_ops *hal_sys_get(void);
