@@ -106,7 +106,7 @@ static void *judged_mmap(void *addr, size_t size, int prot, int flags, int fd, o
 
 static int judged_munmap(void *addr, size_t size)
 {
-	return JUDGED(munmap, 0, -1, addr, size);
+	return DONE_AND_JUDGED(munmap, 0, -1, addr, size);
 }
 
 static int judged_mprotect(void *addr, size_t size, int prot)
@@ -126,7 +126,7 @@ static int judged_mlock(const void *addr, size_t size)
 
 static int judged_munlock(const void *addr, size_t size)
 {
-	return JUDGED(munlock, 0, -1, addr, size);
+	return DONE_AND_JUDGED(munlock, 0, -1, addr, size);
 }
 
 static int judged_memfd_create(const char *name, unsigned int flags)

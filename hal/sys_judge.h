@@ -53,8 +53,9 @@ enum hal_sys_call {
  * @before_ns: how long it is held up first
  * @after_ns: how long its end is held up
  *
- * A call that fails is not made; only close, dlclose and the wake of a futex are made all the same,
- * as there is nobody to make them again. alloc, dlopen, dlsym and dlerror fail with NULL.
+ * A call that fails is not made; only close, munmap, munlock, dlclose and the wake of a futex are
+ * made all the same, as there is nobody to make them again. alloc, dlopen, dlsym and dlerror fail
+ * with NULL.
  */
 struct hal_sys_verdict {
 	int code;

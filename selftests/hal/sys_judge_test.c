@@ -183,9 +183,22 @@ TEST_F(judge, makes_fail)
 		EXPECT_EQ(code, errno) TH_LOG("%s", hal_sys_call_name(c));
 		says.code = 0;
 	}
-	/* what nobody does again was done, all else not */
+	/* what nobody does again was done */
 	EXPECT_FALSE(is_open(self->fd));
-	EXPECT_EQ(0, madvise(self->page, PAGE, MADV_NORMAL));
+	EXPECT_EQ(-1, madvise(self->page, PAGE, MADV_NORMAL));
+}
+
+/* What fails was not done. */
+TEST_F(judge, keeps_from_happening)
+{
+	of_call = HAL_SYS_madvise;
+	says.code = EINVAL;
+	self->page[0] = 7;
+	EXPECT_EQ(-EINVAL, hal_sys_madvise(self->page, PAGE, MADV_DONTNEED));
+	EXPECT_EQ(7, self->page[0]);
+	says.code = 0;
+	EXPECT_EQ(0, hal_sys_madvise(self->page, PAGE, MADV_DONTNEED));
+	EXPECT_EQ(0, self->page[0]);
 }
 
 /* A wake is done all the same, a wait is not: who waits looks again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One valid call of every public function, and how it answers in which state of
- * the library. Included once, by the test of states.
+ * the library. The tests of states and of steps make functions of them (calls_env.h).
  *
  * ANY   answers the same in every state
  * NEED  needs the library: lazy initialisation, -ENOTCONN, -ECHILD, -ESHUTDOWN

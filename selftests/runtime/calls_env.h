@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The table of calls.h as functions, with what they work on. Included once by a
+ * test, after the harness.
+ */
+#ifndef SELFTESTS_RUNTIME_CALLS_ENV_H
+#define SELFTESTS_RUNTIME_CALLS_ENV_H
+
+#include <sys/mman.h>
+
+#include "selftests/runtime/calls.h"
+#include "selftests/runtime/rt_test.h"
+
+#define GOOD_MODULE TEST_DATA("rt_kernels.so")
+
+/* What the calls work on; handles are stale where the library is not ready. */
+static struct {
+	npu_stream s, idle, s_out;
+	npu_event e, t, never, e_out;
+	npu_context ctx, ctx_out;
+	npu_module module, m_out;
+	npu_kernel k, k_out;
+	struct npu_guard g, unused;
+	struct npu_device_info info;
+	struct npu_stream_info stream;
+	struct npu_pointer_info pointer;
+	struct npu_option_info option;
+	struct npu_error error;
+	void *p, *q, *out, *page;
+	char text[64];
+	size_t size;
+	uint64_t u64;
+	int64_t i64;
+	uint32_t u32;
+	int n, fd;
+} obj;
+
+/* A test that makes calls fail says here how those of the helpers are spared. */
+static void (*calls_spare)(bool on) __attribute__((unused));
+
+static void spare(bool on)
+{
+	if (calls_spare)
+		calls_spare(on);
+}
+
+static int callback(void *arg)
+{
+	return 0;
+}
+
+static void nothing(void *arg)
+{
+}
+
+static bool is_ready(void)
+{
+	return npu_state_get() == NPU_STATE_READY;
+}
+
+static npu_stream new_stream(void)
+{
+	npu_stream s = obj.s;
+
+	spare(true);
+	if (is_ready())
+		npu_stream_create(NULL, &s);
+	spare(false);
+	return s;
+}
+
+static npu_stream new_lease(void)
+{
+	npu_stream s = obj.s;
+
+	spare(true);
+	if (is_ready())
+		npu_stream_lease(0, 4, &s);
+	spare(false);
+	return s;
+}
+
+static npu_event new_event(void)
+{
+	npu_event e = obj.e;
+
+	spare(true);
+	if (is_ready())
+		npu_event_create(0, &e);
+	spare(false);
+	return e;
+}
+
+static npu_context new_context(void)
+{
+	npu_context c = obj.ctx;
+
+	spare(true);
+	if (is_ready())
+		npu_context_create(0, &c);
+	spare(false);
+	return c;
+}
+
+static int take_fd(int err)
+{
+	if (!err)
+		close(obj.fd);
+	return err;
+}
+
+static int end_of(int err)
+{
+	int end = npu_guard_end(&obj.g);
+
+	return err ? err : end;
+}
+
+/* Of a call that can only be refused here: the refusal that is right is a success. */
+static int not_here(int err)
+{
+	return err == -EOPNOTSUPP ? 0 : err;
+}
+
+static int bad_image(int err)
+{
+	return err == -ENOEXEC ? 0 : err;
+}
+
+#define DEFINE(name, expr) static int call_##name(void) { return (expr); }
+CALLS(DEFINE, DEFINE, DEFINE)
+
+enum class { CLASS_ANY, CLASS_NEED, CLASS_LIFE };
+
+static const struct call {
+	const char *name;
+	int (*fn)(void);
+	enum class class;
+	const char *text;
+} calls[] = {
+#define ROW_ANY(name, expr) { #name, call_##name, CLASS_ANY, #expr },
+#define ROW_NEED(name, expr) { #name, call_##name, CLASS_NEED, #expr },
+#define ROW_LIFE(name, expr) { #name, call_##name, CLASS_LIFE, #expr },
+	CALLS(ROW_ANY, ROW_NEED, ROW_LIFE)
+};
+
+#define CALLS_NR (sizeof(calls) / sizeof(calls[0]))
+
+/* Results that the calls name, and what a failure leaves there: nothing of before. */
+static const struct result {
+	const char *text;
+	void *at;
+	size_t size;
+	int64_t cleared;
+} results[] = {
+#define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
+	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
+	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(out, 0), RESULT(u64, 0), RESULT(i64, 0),
+	RESULT(n, -1), RESULT(fd, -1),
+};
+
+#define RESULTS_NR (sizeof(results) / sizeof(results[0]))
+#define BEFORE 0x55
+
+static bool names(const struct call *c, const struct result *r)
+{
+	const char *at = strstr(c->text, r->text);
+
+	return at && strchr(",)", at[strlen(r->text)]);
+}
+
+static void fill_results(const struct call *c)
+{
+	size_t i;
+
+	for (i = 0; i < RESULTS_NR; i++)
+		if (names(c, &results[i]))
+			memset(results[i].at, BEFORE, results[i].size);
+}
+
+/* How many results of a call that failed are not cleared. */
+static int left_behind(const struct call *c)
+{
+	int wrong = 0;
+	size_t i;
+
+	/* (the machine is little-endian, as all that the library runs on) */
+	for (i = 0; i < RESULTS_NR; i++)
+		wrong += names(c, &results[i]) &&
+			 memcmp(results[i].at, &results[i].cleared, results[i].size) != 0;
+	return wrong;
+}
+
+static int set_up(void)
+{
+	obj.info.size = sizeof(obj.info);
+	obj.stream.size = sizeof(obj.stream);
+	obj.pointer.size = sizeof(obj.pointer);
+	obj.option.size = sizeof(obj.option);
+	obj.error.size = sizeof(obj.error);
+	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return npu_option_set("lazy_init", "0") || npu_init() ||
+	       npu_stream_create(NULL, &obj.s) || npu_stream_create(NULL, &obj.idle) ||
+	       npu_event_create(0, &obj.e) || npu_event_create(0, &obj.never) ||
+	       npu_event_create(NPU_EVENT_TIMING, &obj.t) || npu_event_record(obj.t, obj.s) ||
+	       npu_event_sync(obj.t, 5000) || npu_context_create(0, &obj.ctx) ||
+	       npu_malloc(4096, 0, &obj.p) || npu_malloc(4096, 0, &obj.q) ||
+	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
+}
+
+/* Lines that the table lacks, of the functions that the version map lists, and lines too many. */
+static inline int table_differs_from_map(void)
+{
+	char line[128], name[96];
+	size_t i, listed = 0;
+	int wrong = 0;
+	bool found;
+	FILE *f;
+
+	f = fopen(TEST_SRCTREE "/libnpu.map", "r");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " npu_%90[a-z0-9_];", name) != 1)
+			continue;
+		for (i = 0, found = false; i < CALLS_NR; i++)
+			found |= !strcmp(calls[i].name + 4, name);
+		if (!found)
+			printf("# npu_%s has no line in calls.h\n", name);
+		wrong += !found;
+		listed++;
+	}
+	fclose(f);
+	if (listed - (size_t)wrong != CALLS_NR)
+		printf("# %zu lines in calls.h, %zu functions in libnpu.map\n", CALLS_NR, listed);
+	return wrong + (listed - (size_t)wrong != CALLS_NR);
+}
+
+#endif /* SELFTESTS_RUNTIME_CALLS_ENV_H */
