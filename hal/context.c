@@ -349,23 +349,18 @@ void hal_marks_put(struct hal_marks *m)
 		free(m->mark);
 }
 
-/* The first failure of all streams becomes the record; its text counts the others. */
+/* The first failure of all streams becomes the record; the others are listed behind it. */
 static int report_all(const struct hal_marks *m)
 {
-	struct hal_error first = { 0 }, e;
-	uint32_t more = 0, i;
+	struct hal_report r;
+	uint32_t i;
 
-	for (i = 0; i < m->n; i++) {
-		const struct hal_stream_mark *k = &m->mark[i];
-
-		if (!hal_stream_report(k->s, k->seq, k->since, &more, &e))
-			continue;
-		if (first.code)
-			more++;
-		else
-			first = e;
-	}
-	return first.code ? hal_stream_failed(&first, more) : 0;
+	r.n = 0;
+	r.next = 0;
+	r.more = 0;
+	for (i = 0; i < m->n; i++)
+		hal_stream_report(m->mark[i].s, m->mark[i].seq, m->mark[i].since, &r);
+	return hal_report_tell(&r);
 }
 
 /**

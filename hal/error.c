@@ -60,10 +60,32 @@ int hal_fail_record(const struct hal_error *e)
 		t->error = *e;
 		t->fills++;
 		one_line(t->error.text);
+		one_line(t->error.hint);
 	}
 	hal_dbg(HAL_LOG_CORE, "%s: %s: %s", e->op ? e->op : "?",
 		hal_errno_name(e->code) ? hal_errno_name(e->code) : "?", e->text);
 	return e->code;
+}
+
+/**
+ * hal_hint() - say what to do about the failure that was just recorded
+ * @code: what hal_fail() and the like returned
+ * @fmt: the hint, as printf(3)
+ *
+ * Return: @code.
+ */
+int hal_hint(int code, const char *fmt, ...)
+{
+	struct hal_tls *t = hal_tls_peek();
+	va_list args;
+
+	if (!t || t->error.code != code)
+		return code;
+	va_start(args, fmt);
+	vsnprintf(t->error.hint, sizeof(t->error.hint), fmt, args);
+	va_end(args);
+	one_line(t->error.hint);
+	return code;
 }
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread's error record.
+ * The thread's error record, and the catalogue of codes.
  *
  * Whoever finds a failure fills the record once and returns the negative errno;
  * whoever passes the code on leaves the record alone. Reading it is a copy.
@@ -28,7 +28,10 @@
  * @addr: the address that was refused, 0: none
  * @place: code address of the submission, 0: unknown
  * @tag: the submitting thread's tag
+ * @generation: generation of the device when it failed, 0: none
+ * @more: failures behind this one that the same wait reported
  * @text: one line, no newline
+ * @hint: what to do about it, one line; "": what the catalogue says of the code
  */
 struct hal_error {
 	int code;
@@ -41,8 +44,11 @@ struct hal_error {
 	uint64_t origin_seq;
 	uint64_t addr;
 	uint64_t place;
+	uint64_t generation;
+	uint64_t more;
 	char tag[NPU_TAG_LEN];
 	char text[HAL_ERROR_TEXT];
+	char hint[HAL_ERROR_TEXT];
 };
 
 /**
@@ -59,9 +65,29 @@ int hal_fail(int code, const char *op, const char *fmt, ...) __attribute__((form
 /* The same for a record made up elsewhere. */
 int hal_fail_record(const struct hal_error *e);
 
+/**
+ * hal_hint() - say what to do about the failure that was just recorded
+ * @code: what hal_fail() and the like returned
+ * @fmt: the hint, as printf(3)
+ *
+ * Only where there is more to say than the catalogue says of the code.
+ * Return: @code.
+ */
+int hal_hint(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* The thread's record, code 0 if none; never NULL. */
 const struct hal_error *hal_error_last(void);
 void hal_error_clear(void);
+
+/*
+ * The list behind the record: all failures of tasks that the thread's last wait reported. Reports
+ * between join and leave, which nest, make one list; leave fills the record from it, and gives the
+ * code of the first failure since the mark, or 0. -ENOENT: the list has come to its end.
+ */
+int hal_report_next(struct hal_error *e);
+void hal_report_clear(void);
+uint64_t hal_report_join(void);
+int hal_report_leave(uint64_t mark);
 
 /*
  * Tags: a short name that a thread gives to what it submits, interned for the
@@ -72,7 +98,28 @@ int hal_tag_set(const char *tag);
 uint32_t hal_tag_current(void);
 const char *hal_tag_name(uint32_t tag);
 
-/* Name of a positive or negative errno, "EINVAL", or NULL. */
+/* Name of a positive or negative errno, "EINVAL", or NULL; also of those that only systems give. */
 const char *hal_errno_name(int code);
+
+/**
+ * struct hal_error_entry - a code that the library gives
+ * @code: negative errno
+ * @name: "EINVAL"
+ * @meaning: what it says
+ * @causes: what it usually comes from
+ * @remedy: what to do; the hint of errors that have none of their own
+ */
+struct hal_error_entry {
+	int code;
+	const char *name;
+	const char *meaning;
+	const char *causes;
+	const char *remedy;
+};
+
+/* What the catalogue says of a positive or negative errno, or NULL. */
+const struct hal_error_entry *hal_error_explain(int code);
+/* Its i-th entry, or NULL. */
+const struct hal_error_entry *hal_error_at(unsigned int i);
 
 #endif /* HAL_ERROR_H */

@@ -243,18 +243,49 @@ void hal_stream_abandon(struct hal_stream *s);
 void hal_stream_collect(struct hal_stream *s);
 /* The errno of the first failure up to seq that nobody was told of, which stays untold. */
 int hal_stream_peek(struct hal_stream *s, uint64_t seq);
-/*
- * Reports the first failure up to seq that nobody was told of, or that somebody was told of since
- * @since (hal_stream.reported): fills the thread's record. *@more grows by further ones.
+
+/**
+ * struct hal_failure - a task that failed, and where
+ * @e: the task
+ * @stream: handle of its stream
+ * @device: ordinal of its device
  */
-int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, uint32_t *more,
-		      struct hal_error *e);
+struct hal_failure {
+	struct hal_task_error e;
+	uint64_t stream;
+	int device;
+};
+
+/* Failures that one wait tells one by one; NPU_ERROR_LIST. */
+#define HAL_REPORT_MAX 16
+
+/**
+ * struct hal_report - the failures that a wait reports
+ * @n: entries of @list
+ * @next: the one that hal_report_next() tells
+ * @more: failures that @list has no room for
+ * @list: the failures, in order
+ */
+struct hal_report {
+	uint32_t n;
+	uint32_t next;
+	uint64_t more;
+	struct hal_failure list[HAL_REPORT_MAX];
+};
+
+/*
+ * Adds the failures up to @seq that nobody was told of, or that somebody was told of since @since
+ * (hal_stream.reported), to the report; they count as told.
+ */
+void hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r);
 /* After a wait: fills the record and returns the code of what hal_stream_report() finds. */
 int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since);
 void hal_stream_forget(struct hal_stream *s);
 
-/* Completes the text by how many more failed, and makes it the thread's record. */
-int hal_stream_failed(struct hal_error *e, uint32_t more);
+/* report.c: makes a report the thread's: record and list. 0, or the code of its first failure. */
+int hal_report_tell(const struct hal_report *r);
+/* A failure, in the order of its stream, among those from number @from on. */
+void hal_report_add(struct hal_report *r, uint32_t from, const struct hal_failure *f);
 
 /* What a submission finds out under the lock, where no record can be filled. */
 #define HAL_SUBMIT_STALE (-5001)	/* the stream's handle */

@@ -3,9 +3,6 @@
  * Failures of a stream's tasks: taken from the driver when its timeline says that
  * there are some, kept until a wait that covers them has told of them.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "hal/internal.h"
 
 /* Whether somebody still has to be told. In mode stop a failure is told again and again. */
@@ -95,40 +92,14 @@ int hal_stream_peek(struct hal_stream *s, uint64_t seq)
 	return rc;
 }
 
-/* A task's failure as a record, all but how many more there were. */
-static void describe(const struct hal_stream *s, const struct hal_task_error *t,
-		     struct hal_error *e)
-{
-	const char *name = hal_errno_name(t->code);
-	int n;
-
-	memset(e, 0, sizeof(*e));
-	e->code = t->code;
-	e->vendor = t->vendor;
-	e->device = s->ctx->dev->ordinal;
-	e->op = t->op;
-	e->stream = s->handle;
-	e->seq = t->seq;
-	e->origin_stream = t->origin_stream;
-	e->origin_seq = t->origin_seq;
-	e->addr = t->addr;
-	e->place = t->place;
-	strcpy(e->tag, hal_tag_name(t->tag));
-	n = snprintf(e->text, sizeof(e->text), "stream 0x%llx: task %llu (%s) failed: %s",
-		     (unsigned long long)e->stream, (unsigned long long)t->seq,
-		     t->op ? t->op : "?", name ? name : "?");
-	if (t->addr)
-		n += snprintf(e->text + n, sizeof(e->text) - (size_t)n, " at 0x%llx",
-			      (unsigned long long)t->addr);
-	if (t->origin_stream)
-		snprintf(e->text + n, sizeof(e->text) - (size_t)n, ", from stream 0x%llx task %llu",
-			 (unsigned long long)t->origin_stream, (unsigned long long)t->origin_seq);
-}
-
 /* One pass over the list; whether something was marked as told. */
 static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint64_t stamp,
-			struct hal_task_error *first, uint32_t *count)
+			uint32_t from, struct hal_report *r)
 {
+	struct hal_failure one = {
+		.stream = s->handle,
+		.device = s->ctx->dev->ordinal,
+	};
 	bool marked = false;
 	uint32_t i;
 
@@ -138,9 +109,8 @@ static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint
 		if (f->e.seq > seq || (!untold(s, f) && f->reported_at <= since) ||
 		    f->reported_at == stamp)
 			continue;
-		if (!*count || f->e.seq < first->seq)
-			*first = f->e;
-		++*count;
+		one.e = f->e;
+		hal_report_add(r, from, &one);
 		if (!f->reported_at) {
 			f->reported_at = stamp;
 			marked = s->fail_mode != NPU_FAIL_STOP;
@@ -149,12 +119,10 @@ static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint
 	return marked;
 }
 
-int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, uint32_t *more,
-		      struct hal_error *e)
+void hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r)
 {
-	struct hal_task_error first = { 0 };
-	uint32_t count = 0;
-	uint64_t stamp;
+	uint64_t before = r->n + r->more, stamp;
+	uint32_t from = r->n;
 	bool full;
 
 	pthread_mutex_lock(&s->err_lock);
@@ -163,37 +131,25 @@ int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, uint32
 		/* those that did not fit may be covered, too */
 		collect_locked(s);
 		full = s->error_count == HAL_STREAM_ERRORS;
-	} while (tell_locked(s, seq, since, stamp, &first, &count) && full);
+	} while (tell_locked(s, seq, since, stamp, from, r) && full);
 	set_flag_locked(s);
-	if (count) {
+	if (r->n + r->more > before) {
 		hal_store_release(&s->reported, stamp);
-		*more += count - 1 + (uint32_t)s->error_dropped;
+		r->more += s->error_dropped;
 		s->error_dropped = 0;
 	}
 	pthread_mutex_unlock(&s->err_lock);
-	if (!count)
-		return 0;
-	describe(s, &first, e);
-	return e->code;
-}
-
-int hal_stream_failed(struct hal_error *e, uint32_t more)
-{
-	size_t n = strlen(e->text);
-
-	if (more)
-		snprintf(e->text + n, sizeof(e->text) - n, "; %u more failed", more);
-	return hal_fail_record(e);
 }
 
 int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since)
 {
-	struct hal_error e;
-	uint32_t more = 0;
+	struct hal_report r;
 
-	if (!hal_stream_report(s, seq, since, &more, &e))
-		return 0;
-	return hal_stream_failed(&e, more);
+	r.n = 0;
+	r.next = 0;
+	r.more = 0;
+	hal_stream_report(s, seq, since, &r);
+	return hal_report_tell(&r);
 }
 
 void hal_stream_forget(struct hal_stream *s)

@@ -30,6 +30,7 @@ static void release(void *arg)
 	if (t->runtime && fn)
 		fn(t->runtime);
 	hal_tls_ptr = NULL;
+	free(t->report);
 	if (t->pooled) {
 		memset(t, 0, sizeof(*t));
 		hal_store_release(&reserve_taken[t - reserve], 0);

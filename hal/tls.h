@@ -9,12 +9,16 @@
 #include "hal/base.h"
 #include "hal/error.h"
 
+struct hal_report;
+
 /**
  * struct hal_tls - what a thread carries
  * @error: its error record; code 0: none
  * @fills: how often the record was filled
  * @tag: number of the tag it submits under
  * @callback_depth: callbacks that it is inside of
+ * @report: failures that its last wait reported, or NULL
+ * @report_joins: hal_report_join() that were not undone
  * @runtime: the runtime's; see hal_tls_set_free()
  * @pooled: the block is not from the heap
  */
@@ -23,6 +27,8 @@ struct hal_tls {
 	uint32_t fills;
 	uint32_t tag;
 	uint32_t callback_depth;
+	struct hal_report *report;
+	uint32_t report_joins;
 	void *runtime;
 	bool pooled;
 };

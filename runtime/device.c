@@ -264,13 +264,14 @@ static void list_free(struct handles *l)
 }
 
 /*
- * Waits for all of them. A failure of a task goes before a time-out, as it is reported only once.
- * One that was destroyed meanwhile has nothing to wait for.
+ * Waits for all of them; what they report is one list. A failure of a task goes before a time-out,
+ * as it is reported only once. One that was destroyed meanwhile has nothing to wait for.
  */
 static int sync_all_of(const struct handles *l, uint64_t deadline)
 {
 	struct rt_record before, first;
 	struct hal_context *ctx;
+	uint64_t mark = hal_report_join();
 	int err, worst = 0;
 	size_t i;
 
@@ -285,7 +286,8 @@ static int sync_all_of(const struct handles *l, uint64_t deadline)
 		rt_record_save(&first);
 	}
 	rt_record_restore(worst ? &first : &before);
-	return worst;
+	err = hal_report_leave(mark);
+	return err ? err : worst;
 }
 
 static int sync_device(int d, uint64_t deadline)
@@ -327,6 +329,7 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms)
 	uint64_t deadline = hal_sys_deadline(timeout_ms);
 	struct rt_record first;
 	int err, worst = 0;
+	uint64_t mark;
 	uint32_t d;
 
 	err = rt_enter("device_sync_all");
@@ -336,6 +339,7 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms)
 		err = hal_fail(-EDEADLK, "device_sync_all", "a callback must not wait");
 	if (err)
 		return err;
+	mark = hal_report_join();
 	for (d = 0; d < rt.visible.count; d++) {
 		err = sync_device((int)d, deadline);
 		if (!err || (worst && (worst != -ETIMEDOUT || err == -ETIMEDOUT)))
@@ -345,7 +349,8 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms)
 	}
 	if (worst)
 		rt_record_restore(&first);
-	return worst;
+	err = hal_report_leave(mark);
+	return err ? err : worst;
 }
 
 /* ---- closing --------------------------------------------------------------------------- */

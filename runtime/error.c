@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Errors: copies of the thread's record, names, tags, and the sink of the log.
+ * Errors: copies of the thread's record and of the list behind it, names, the
+ * catalogue, tags, and the sink of the log.
  */
 #include <stdio.h>
 #include <string.h>
@@ -33,13 +34,14 @@ void rt_record_restore(const struct rt_record *r)
 		t->error = r->e;
 }
 
-NPU_API int npu_last_error(struct npu_error *err)
+_Static_assert(NPU_ERROR_TEXT == HAL_ERROR_TEXT, "texts");
+
+/* Gives a record out, as far as the caller knows the structure. */
+static void give(const struct hal_error *e, struct npu_error *err)
 {
-	const struct hal_error *e = hal_error_last();
+	const struct hal_error_entry *entry = hal_error_explain(e->code);
 	struct npu_error out = { 0 };
 
-	if (!err || err->size < LEAST)
-		return -EINVAL;
 	out.size = err->size;
 	out.code = e->code;
 	out.vendor = e->vendor;
@@ -53,13 +55,39 @@ NPU_API int npu_last_error(struct npu_error *err)
 	snprintf(out.op, sizeof(out.op), "%s", e->op ? e->op : "");
 	snprintf(out.tag, sizeof(out.tag), "%s", e->tag);
 	snprintf(out.text, sizeof(out.text), "%s", e->text);
+	if (e->code)
+		snprintf(out.hint, sizeof(out.hint), "%s",
+			 e->hint[0] || !entry ? e->hint : entry->remedy);
+	out.generation = e->generation;
+	out.more = e->more;
 	rt_copy_out(err, &out, err->size, sizeof(out));
+}
+
+NPU_API int npu_last_error(struct npu_error *err)
+{
+	if (!err || err->size < LEAST)
+		return -EINVAL;
+	give(hal_error_last(), err);
 	return 0;
+}
+
+NPU_API int npu_error_next(struct npu_error *err)
+{
+	struct hal_error e;
+	int rc;
+
+	if (!err || err->size < LEAST)
+		return -EINVAL;
+	rc = hal_report_next(&e);
+	if (!rc)
+		give(&e, err);
+	return rc;
 }
 
 NPU_API void npu_error_clear(void)
 {
 	hal_error_clear();
+	hal_report_clear();
 }
 
 NPU_API const char *npu_error_name(int code)
@@ -67,6 +95,25 @@ NPU_API const char *npu_error_name(int code)
 	const char *name = hal_errno_name(code);
 
 	return name ? name : "?";
+}
+
+NPU_API int npu_error_explain(int code, struct npu_error_info *info)
+{
+	const struct hal_error_entry *entry = hal_error_explain(code);
+	struct npu_error_info out = { 0 };
+
+	if (!info || info->size < sizeof(info->size))
+		return hal_fail(-EINVAL, "error_explain", "info is NULL, or its size is not set");
+	if (!entry)
+		return hal_fail(-ENOENT, "error_explain", "%d is not a code of the library", code);
+	out.size = info->size;
+	out.code = entry->code;
+	out.name = entry->name;
+	out.meaning = entry->meaning;
+	out.causes = entry->causes;
+	out.remedy = entry->remedy;
+	rt_copy_out(info, &out, info->size, sizeof(out));
+	return 0;
 }
 
 NPU_API int npu_tag_set(const char *tag)

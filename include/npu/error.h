@@ -2,20 +2,25 @@
 /*
  * Errors: codes, and the record behind the last one.
  *
- * Functions return 0 or a negative errno. Why a call failed, and which
- * operation it was that failed, is in the calling thread's record until the
- * thread's next failure.
+ * Functions return 0 or a negative errno. Why a call failed, which operation
+ * it was that failed and what to do about it is in the calling thread's record
+ * until the thread's next failure. A call that succeeds leaves the record as it
+ * is, and no call fails for what is in it. What a code means in general says
+ * npu_error_explain(); Documentation/errors.rst lists them all. The most frequent:
  *
  * ============ ==============================================================
  * -EINVAL      an argument is NULL, out of range, or an unknown flag
  * -EBADF       a number that never was a handle of that type here
- * -ESTALE      a handle whose object was destroyed
+ * -ESTALE      a handle whose object was destroyed, or is from before a restart
  * -EXDEV       things of two devices or contexts where one is needed
  * -EPERM       not from this thread
  * -ECHILD      in the child of a fork, after the parent used the library
  * -ENOTCONN    not initialised, and the option lazy_init is off
- * -ESHUTDOWN   finalizing, or the process is exiting
+ * -ESHUTDOWN   finalizing, the process is exiting, or the device is stopped
  * -ENODEV      no such device, or it is lost
+ * -EIO         the device has a fault
+ * -EHWPOISON   memory that was hit by an uncorrectable error
+ * -ECANCELED   what was waited for was discarded: abort, or stop of the device
  * -ENOMEM      no memory: the device's, or the host's
  * -ENOSPC      no more streams, events or contexts on the device
  * -EAGAIN      the stream is full, and does not block
@@ -39,6 +44,9 @@ extern "C" {
 /** NPU_ERROR_TEXT - bytes of a record's text, the closing zero included */
 #define NPU_ERROR_TEXT 192
 
+/** NPU_ERROR_LIST - failures of one wait that are told one by one */
+#define NPU_ERROR_LIST 16
+
 /**
  * struct npu_error - what is known of a failure
  * @size: in: sizeof(struct npu_error); only so many bytes are written
@@ -55,6 +63,10 @@ extern "C" {
  * @op: the operation, as "launch" or "event_record"
  * @tag: the tag that the submitting thread had set
  * @text: one line
+ * @hint: what to do about it, one line; "": nothing is known
+ * @generation: generation of the device when it failed, 0: no device, or never restarted
+ * @more: failures behind this one that the same wait reported: npu_error_next() tells them, of
+ *	more than NPU_ERROR_LIST the rest is only counted
  */
 struct npu_error {
 	size_t size;
@@ -71,6 +83,9 @@ struct npu_error {
 	char op[NPU_NAME_LEN];
 	char tag[NPU_TAG_LEN];
 	char text[NPU_ERROR_TEXT];
+	char hint[NPU_ERROR_TEXT];
+	uint64_t generation;
+	uint64_t more;
 };
 
 /**
@@ -84,7 +99,20 @@ struct npu_error {
 NPU_API int npu_last_error(struct npu_error *err);
 
 /**
- * npu_error_clear() - empty the calling thread's record
+ * npu_error_next() - a further failure of the last wait that reported failures of tasks
+ * @err: out: the failure; its size must be set; not touched when there is none
+ *
+ * A wait reports all failures that it covers at once: npu_last_error() tells the first, and each
+ * call of this the next one, in the order of the tasks, of several streams one after the other.
+ * The thread's record stays as it is. The list ends when another wait reports failures, and by
+ * npu_error_clear().
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -ENOENT (no more), -EINVAL (as npu_last_error()).
+ */
+NPU_API int npu_error_next(struct npu_error *err);
+
+/**
+ * npu_error_clear() - empty the calling thread's record, and the list behind it
  *
  * Context: any thread, any state; initialises nothing.
  */
@@ -97,6 +125,38 @@ NPU_API void npu_error_clear(void);
  * Return: a static string as "EINVAL"; "?" for a code that we do not use.
  */
 NPU_API const char *npu_error_name(int code);
+
+/**
+ * struct npu_error_info - what a code means
+ * @size: in: sizeof(struct npu_error_info); only so many bytes are written
+ * @code: negative errno
+ * @pad: zero
+ * @name: "EINVAL"
+ * @meaning: what it says, a sentence
+ * @causes: what it usually comes from
+ * @remedy: what to do
+ *
+ * The texts are static.
+ */
+struct npu_error_info {
+	size_t size;
+	int code;
+	int pad;
+	const char *name;
+	const char *meaning;
+	const char *causes;
+	const char *remedy;
+};
+
+/**
+ * npu_error_explain() - what a code means, where it comes from, and what to do
+ * @code: negative or positive errno
+ * @info: in: its size; out: so many bytes of what is known; not touched on failure
+ *
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL, or no size), -ENOENT (not a code that the library gives).
+ */
+NPU_API int npu_error_explain(int code, struct npu_error_info *info);
 
 /**
  * npu_tag_set() - name what the calling thread submits from now on

@@ -2,6 +2,7 @@
 /*
  * The error record, tags, thread-local state, and the log.
  */
+#include <limits.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -49,6 +50,63 @@ static void *other_thread(void *arg)
 	hal_fail(-EPERM, "other", "mine");
 	hal_tag_set("other");
 	return NULL;
+}
+
+/* What to do: where the catalogue's advice is too general. */
+TEST(hint)
+{
+	char longtext[400];
+
+	EXPECT_EQ(-EIO, hal_hint(-EIO, "nothing has failed"));
+	EXPECT_STREQ("", hal_error_last()->hint);
+	EXPECT_EQ(-EIO, hal_hint(hal_fail(-EIO, "copy", "x"), "look\nhere, %d", 3));
+	EXPECT_STREQ("look here, 3", hal_error_last()->hint);
+	/* of another failure */
+	EXPECT_EQ(-EINVAL, hal_hint(-EINVAL, "no"));
+	EXPECT_STREQ("look here, 3", hal_error_last()->hint);
+	memset(longtext, 'x', sizeof(longtext) - 1);
+	longtext[sizeof(longtext) - 1] = '\0';
+	hal_hint(-EIO, "%s", longtext);
+	EXPECT_EQ(HAL_ERROR_TEXT - 1, strlen(hal_error_last()->hint));
+	hal_fail(-EIO, "copy", "again");
+	EXPECT_STREQ("", hal_error_last()->hint);
+}
+
+static bool a_sentence(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n > 10 && n < HAL_ERROR_TEXT && text[n - 1] == '.' && !strchr(text, '\n');
+}
+
+/* Each code once, in whole sentences that fit a record's hint. */
+TEST(catalogue)
+{
+	const struct hal_error_entry *e, *other;
+	unsigned int i, k;
+
+	for (i = 0; (e = hal_error_at(i)); i++) {
+		EXPECT_GT(0, e->code);
+		EXPECT_STREQ(hal_errno_name(e->code), e->name);
+		EXPECT_TRUE(a_sentence(e->meaning))
+			TH_LOG("%s: meaning", e->name);
+		EXPECT_TRUE(a_sentence(e->causes))
+			TH_LOG("%s: causes", e->name);
+		EXPECT_TRUE(a_sentence(e->remedy))
+			TH_LOG("%s: remedy", e->name);
+		for (k = 0; k < i; k++) {
+			other = hal_error_at(k);
+			EXPECT_NE(other->code, e->code);
+			EXPECT_STRNE(other->meaning, e->meaning);
+			EXPECT_STRNE(other->remedy, e->remedy);
+		}
+		EXPECT_EQ(e, hal_error_explain(e->code));
+		EXPECT_EQ(e, hal_error_explain(-e->code));
+	}
+	EXPECT_LT(25, i);
+	EXPECT_EQ(NULL, hal_error_explain(0));
+	EXPECT_EQ(NULL, hal_error_explain(EXFULL));
+	EXPECT_EQ(NULL, hal_error_explain(INT_MIN));
 }
 
 TEST(each_thread_has_its_own)

@@ -105,6 +105,133 @@ TEST_F(stream_error, several_are_counted)
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 }
 
+/* The first is the record; the others are behind it, in the order of the tasks. */
+TEST_F(stream_error, several_are_listed_in_order)
+{
+	struct bed *b = &self->b;
+	struct hal_point p[4];
+	struct hal_error e;
+	char tag[8];
+	uint64_t s;
+	int i;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	EXPECT_EQ(-ENOENT, hal_report_next(&e));
+	for (i = 0; i < 4; i++) {
+		snprintf(tag, sizeof(tag), "t%d", i);
+		ASSERT_EQ(0, hal_tag_set(tag));
+		ASSERT_EQ(0, launch_bad(b, s));
+		ASSERT_EQ(0, hal_stream_point(s, &p[i], "test"));
+		ASSERT_EQ(0, launch_nop(b, s));
+	}
+	hal_tag_set(NULL);
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(p[0].seq, hal_error_last()->seq);
+	EXPECT_EQ(3, hal_error_last()->more);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "(launch, tag t0) failed: EFAULT"));
+	/* what fails in between is not among them, and a wait that reports nothing ends nothing */
+	EXPECT_EQ(-EINVAL, hal_stream_sync(0, LONG_MS, 0));
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	for (i = 1; i < 4; i++) {
+		snprintf(tag, sizeof(tag), "t%d", i);
+		ASSERT_EQ(0, hal_report_next(&e));
+		EXPECT_EQ(-EFAULT, e.code);
+		EXPECT_EQ(s, e.stream);
+		EXPECT_EQ(p[i].seq, e.seq);
+		EXPECT_EQ(3 - i, e.more);
+		EXPECT_EQ(PLACE, e.place);
+		EXPECT_STREQ("launch", e.op);
+		EXPECT_STREQ(tag, e.tag);
+	}
+	EXPECT_EQ(-ENOENT, hal_report_next(&e));
+	EXPECT_EQ(-EINVAL, hal_error_last()->code);
+	/* one alone ends the older list */
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, launch_bad(b, s));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	ASSERT_EQ(0, launch_bad(b, s));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(-ENOENT, hal_report_next(&e));
+	/* and so does clearing it */
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, launch_bad(b, s));
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	hal_report_clear();
+	EXPECT_EQ(-ENOENT, hal_report_next(&e));
+}
+
+/* Up to 16 are told one by one, and all are counted; of two streams one after the other. */
+TEST_F(stream_error, many_are_counted_behind_the_list)
+{
+	struct bed *b = &self->b;
+	struct hal_error e;
+	uint64_t s[2], from, last = 0, told = 1, turns = 0;
+	unsigned int i, k;
+
+	FAILING_STREAM_OR_REFUSED(b, &s[0]);
+	ASSERT_EQ(0, make_stream(b, &s[1]));
+	for (k = 0; k < 2; k++)
+		for (i = 0; i < 12; i++)
+			ASSERT_EQ(0, launch_bad(b, s[k]));
+	EXPECT_EQ(-EFAULT, hal_context_sync(b->ctx, LONG_MS, 0));
+	EXPECT_EQ(23, hal_error_last()->more);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "23 more failed"));
+	e = *hal_error_last();
+	from = e.stream;
+	do {
+		if (e.stream != from) {
+			turns++;
+			last = 0;
+		}
+		EXPECT_LT(last, e.seq);
+		last = e.seq;
+		from = e.stream;
+		EXPECT_EQ(24 - told, e.more);
+		told++;
+	} while (!hal_report_next(&e));
+	/* drivers keep as many as they have room for: 8 of a stream, at least */
+	EXPECT_EQ(16, told - 1);
+	EXPECT_EQ(1, turns);
+	EXPECT_EQ(0, hal_context_sync(b->ctx, LONG_MS, 0));
+}
+
+/* Waits that belong together make one list. */
+TEST_F(stream_error, joined_waits_make_one_list)
+{
+	struct bed *b = &self->b;
+	struct hal_error e;
+	uint64_t s, t, outer, inner;
+
+	FAILING_STREAM_OR_REFUSED(b, &s);
+	ASSERT_EQ(0, make_stream(b, &t));
+	ASSERT_EQ(0, launch_bad(b, s));
+	ASSERT_EQ(0, launch_bad(b, t));
+	ASSERT_EQ(0, launch_bad(b, t));
+	outer = hal_report_join();
+	EXPECT_EQ(-EFAULT, hal_stream_sync(s, LONG_MS, 0));
+	inner = hal_report_join();
+	EXPECT_EQ(0, hal_report_leave(inner));
+	inner = hal_report_join();
+	EXPECT_EQ(-EFAULT, hal_stream_sync(t, LONG_MS, 0));
+	EXPECT_EQ(-EFAULT, hal_report_leave(inner));
+	EXPECT_EQ(-EINVAL, hal_stream_sync(0, LONG_MS, 0));
+	EXPECT_EQ(-EFAULT, hal_report_leave(outer));
+	EXPECT_EQ(s, hal_error_last()->stream);
+	EXPECT_EQ(2, hal_error_last()->more);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "2 more failed"));
+	ASSERT_EQ(0, hal_report_next(&e));
+	EXPECT_EQ(t, e.stream);
+	ASSERT_EQ(0, hal_report_next(&e));
+	EXPECT_EQ(t, e.stream);
+	EXPECT_EQ(0, e.more);
+	EXPECT_EQ(-ENOENT, hal_report_next(&e));
+	/* the next join starts anew */
+	outer = hal_report_join();
+	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(0, hal_report_leave(outer));
+	EXPECT_EQ(-ENOENT, hal_report_next(&e));
+}
+
 /* C-STREAM-13 */
 TEST_F(stream_error, more_than_anybody_keeps)
 {

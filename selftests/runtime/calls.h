@@ -23,6 +23,8 @@
 	ANY(npu_last_error, npu_last_error(&obj.error))					\
 	ANY(npu_error_clear, (npu_error_clear(), 0))					\
 	ANY(npu_error_name, npu_error_name(-EINVAL) ? 0 : -1)				\
+	ANY(npu_error_next, npu_error_next(&obj.error) + ENOENT)			\
+	ANY(npu_error_explain, npu_error_explain(-EINVAL, &obj.explained))		\
 	ANY(npu_tag_set, npu_tag_set(NULL))						\
 	ANY(npu_log_set_sink, (npu_log_set_sink(NULL), 0))				\
 	ANY(npu_device_count, npu_device_count(&obj.n))					\

@@ -26,6 +26,7 @@ static struct {
 	struct npu_pointer_info pointer;
 	struct npu_option_info option;
 	struct npu_error error;
+	struct npu_error_info explained;
 	void *p, *q, *out, *page;
 	char text[64];
 	size_t size;
@@ -197,6 +198,7 @@ static int set_up(void)
 	obj.stream.size = sizeof(obj.stream);
 	obj.pointer.size = sizeof(obj.pointer);
 	obj.option.size = sizeof(obj.option);
+	obj.explained.size = sizeof(obj.explained);
 	obj.error.size = sizeof(obj.error);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return npu_option_set("lazy_init", "0") || npu_init() ||

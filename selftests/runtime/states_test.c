@@ -111,6 +111,7 @@ TEST(uninit)
 {
 	obj.info.size = sizeof(obj.info);
 	obj.option.size = sizeof(obj.option);
+	obj.explained.size = sizeof(obj.explained);
 	obj.error.size = sizeof(obj.error);
 	OK(npu_option_set("lazy_init", "0"));
 	EXPECT_EQ(0, try_not_initialised("uninit"));
