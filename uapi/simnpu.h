@@ -29,6 +29,13 @@
  *   a task of it runs; tasks still queued fail with ENOENT. CALLBACK_STOP: this
  *   and each later CALLBACK_NEXT of the context gives ECANCELED.
  * - Times are nanoseconds. Deadlines are absolute, on CLOCK_MONOTONIC.
+ * - A device is in one of the states SIMNPU_STATE_*. Questions (VERSION, INFO,
+ *   TIME, POISON), what takes away (*_DESTROY, MODULE_UNLOAD, CALLBACK_STOP,
+ *   CALLBACK_DONE, QUEUE_ERRORS), DEVICE_STOP, mmap() and close() work in all of
+ *   them, but that TIME, CALLBACK_DONE and DEVICE_STOP of a lost device give
+ *   ENODEV. All else gives EIO where it is faulted, ESHUTDOWN where it is
+ *   stopped, ENODEV where it is lost; opening the node of one that is gone, too.
+ *   WAIT answers for each task by what became of it: see there.
  *
  * A draft until the Ascend driver has landed: until then SIMNPU_ABI_MAJOR may
  * change.
@@ -40,7 +47,7 @@
 #include <linux/types.h>
 
 #define SIMNPU_ABI_MAJOR 0
-#define SIMNPU_ABI_MINOR 1
+#define SIMNPU_ABI_MINOR 2
 
 /* The nodes are SIMNPU_NODE_PREFIX followed by the device's number in decimal. */
 #define SIMNPU_NODE_PREFIX "/dev/simnpu"
@@ -75,9 +82,19 @@ struct simnpu_version {
 #define SIMNPU_CAP_PEER		(1ull << 12)	/* copies to and from other devices */
 #define SIMNPU_CAP_ABORT	(1ull << 13)	/* QUEUE_ABORT, DEVICE_STOP, DEVICE_RESTART */
 
-/* simnpu_info.state */
+/*
+ * simnpu_info.state
+ *
+ * OK becomes FAULTED by a fault of the hardware: no further task begins, kernels that run are told
+ * to stop, and all queues of the device break: each has one more failure, EIO, at its first task
+ * that has not completed, whose origin is the task that met the fault, and its timeline says
+ * that all is done. OK and FAULTED become STOPPED by DEVICE_STOP, STOPPED becomes OK by
+ * DEVICE_RESTART, with the next generation. LOST is a device that was unplugged, or one of whose
+ * tasks did not end in time: an open file of it is good for closing, and the node leads to another
+ * device from then on, or to none.
+ */
 #define SIMNPU_STATE_OK		0
-#define SIMNPU_STATE_FAULTED	1	/* tasks fail; DEVICE_RESTART mends it */
+#define SIMNPU_STATE_FAULTED	1	/* DEVICE_STOP and DEVICE_RESTART mend it */
 #define SIMNPU_STATE_STOPPED	2	/* between DEVICE_STOP and DEVICE_RESTART */
 #define SIMNPU_STATE_LOST	3	/* for good */
 
@@ -106,6 +123,17 @@ struct simnpu_version {
  * @kernel_abi: out: NPU_SIMNPU_KERNEL_ABI
  * @pad: out: zero
  * @part: out: name of the part, zero-terminated
+ * @ecc_corrected: out: memory errors that were corrected; all counts are since the first open
+ * @ecc_uncorrected: out: memory errors that were not
+ * @link_errors: out: errors of the link to the host
+ * @hangs: out: tasks that hung, and heartbeats that were lost
+ * @restarts: out: times that it was restarted
+ * @cause: out: the first fault of this generation, a positive errno, 0: none. EHWPOISON: an
+ *	uncorrectable memory error; ENOLINK: the link; ETIMEDOUT: a task hung; EREMOTEIO: no
+ *	heartbeat; ENODEV: unplugged. Of a lost one, too
+ * @pad2: out: zero
+ * @bus: out: where the part sits, zero-terminated. Stays with the part, whatever its node
+ *	is called: by this it is known again
  */
 struct simnpu_info {
 	__u64 caps;
@@ -131,6 +159,14 @@ struct simnpu_info {
 	__u32 kernel_abi;
 	__u32 pad;
 	char part[SIMNPU_NAME_LEN];
+	__u64 ecc_corrected;
+	__u64 ecc_uncorrected;
+	__u64 link_errors;
+	__u64 hangs;
+	__u64 restarts;
+	__u32 cause;
+	__u32 pad2;
+	char bus[SIMNPU_NAME_LEN];
 };
 
 /**
@@ -316,6 +352,24 @@ struct simnpu_vm {
 	__u32 pad;
 };
 
+/**
+ * struct simnpu_poison - SIMNPU_IOCTL_POISON: memory that was hit by uncorrectable errors
+ * @addr: out: device address
+ * @size: out: bytes
+ * @index: in: which, from 0
+ * @pad: in: zero
+ *
+ * What reads such a range fails with EHWPOISON, and the device is faulted. The list lives until
+ * DEVICE_RESTART, by which the memory is good again, though not what was in it; a range that is
+ * overwritten or freed before it was read leaves it. ENOENT: there is no @index-th.
+ */
+struct simnpu_poison {
+	__u64 addr;
+	__u64 size;
+	__u32 index;
+	__u32 pad;
+};
+
 #define SIMNPU_COPY_TO_DEVICE	1u
 #define SIMNPU_COPY_TO_HOST	2u
 #define SIMNPU_COPY_ON_DEVICE	3u
@@ -332,8 +386,9 @@ struct simnpu_vm {
  * @context: in: the context whose memory it is
  * @kind: in: SIMNPU_COPY_*; for fills 0
  *
- * Done when it returns. Host addresses are the caller's. The other device of a
- * SIMNPU_COPY_PEER must be open in this process; device addresses are unique there.
+ * Done when it returns. EHWPOISON: @src was hit by an uncorrectable error.
+ * Host addresses are the caller's. The other device of a SIMNPU_COPY_PEER must be
+ * open in this process; device addresses are unique there.
  */
 struct simnpu_copy {
 	__u64 dst;
@@ -425,7 +480,11 @@ struct simnpu_kick {
  * @flags: in: SIMNPU_WAIT_*
  *
  * The thread may be put to running tasks that it waits for. ETIME: the deadline
- * passed; EINTR does not occur. That a task failed is no failure of the wait.
+ * passed; EINTR does not occur. That a task failed is no failure of the wait, nor
+ * is it for a task that had completed when its device faulted or stopped. One that had
+ * not, gives EIO where the device faulted, ECANCELED where it was stopped or the
+ * task was discarded by QUEUE_ABORT, ENODEV where it was lost: at once, also to
+ * waits under way.
  */
 struct simnpu_wait {
 	__u64 seq;
@@ -506,6 +565,24 @@ struct simnpu_errors {
 	__u32 pad;
 };
 
+/**
+ * struct simnpu_abort - SIMNPU_IOCTL_QUEUE_ABORT: discard what is queued, stop what runs
+ * @queue: in: the queue
+ * @flags: in: zero
+ * @deadline_ns: in: absolute, CLOCK_MONOTONIC; 0: five seconds from now; SIMNPU_DEADLINE_NONE: none
+ *
+ * All tasks published before count as done when it returns; those that had not begun did
+ * nothing. Waits under way for them give ECANCELED, queues that wait for them go on, and fail with
+ * ECANCELED and where it began. Failures are forgotten; a queue that was stopped by one runs again.
+ * ETIME: the task that runs does not end: when it does, what is queued then is discarded. The
+ * queue of a faulted or stopped device is broken already: failures are forgotten, that is all.
+ */
+struct simnpu_abort {
+	__u32 queue;
+	__u32 flags;
+	__u64 deadline_ns;
+};
+
 /* ---- timed events ------------------------------------------------------ */
 
 /**
@@ -584,7 +661,7 @@ struct simnpu_kernel {
  *
  * NEXT takes the oldest callback whose turn has come; ETIME: none came in time;
  * ECANCELED: CALLBACK_STOP was called. DONE lets the queue go on; it is not called for one
- * that does not block.
+ * that does not block. One of a task that was discarded meanwhile does nothing.
  */
 struct simnpu_callback {
 	__u64 deadline_ns;
@@ -595,6 +672,29 @@ struct simnpu_callback {
 	__u64 arg;
 	__u32 flags;
 	__u32 code;
+};
+
+/* ---- stop and restart --------------------------------------------------- */
+
+/**
+ * struct simnpu_stop - SIMNPU_IOCTL_DEVICE_STOP, SIMNPU_IOCTL_DEVICE_RESTART
+ * @flags: in: zero
+ * @pad: in: zero
+ * @deadline_ns: in: absolute, CLOCK_MONOTONIC; 0: five seconds from now; SIMNPU_DEADLINE_NONE: none
+ *
+ * STOP: the device is for all its openers: it refuses new work, discards what is queued, tells
+ * kernels to stop, and waits for the tasks that run. Queues break: their timelines say
+ * that all is done. Of a stopped one: nothing to do. ETIME: a task did not end; the device is
+ * lost then.
+ *
+ * RESTART: of a stopped one, else EBUSY (OK, faulted). The generation grows by one.
+ * Contexts, memory, modules, kernels and events stay. Queues of an older generation stay broken:
+ * KICK and QUEUE_GROW of them give ESTALE; they are good for QUEUE_ERRORS and QUEUE_DESTROY.
+ */
+struct simnpu_stop {
+	__u32 flags;
+	__u32 pad;
+	__u64 deadline_ns;
 };
 
 /* ---- shared memory ----------------------------------------------------- */
@@ -832,7 +932,7 @@ struct simnpu_instance {
 #define SIMNPU_IOCTL_WAIT		_IOW(SIMNPU_IOC, 0x24, struct simnpu_wait)
 #define SIMNPU_IOCTL_NOTIFY		_IOW(SIMNPU_IOC, 0x25, struct simnpu_notify)
 #define SIMNPU_IOCTL_QUEUE_ERRORS	_IOWR(SIMNPU_IOC, 0x26, struct simnpu_errors)
-#define SIMNPU_IOCTL_QUEUE_ABORT	_IOW(SIMNPU_IOC, 0x27, struct simnpu_handle)
+#define SIMNPU_IOCTL_QUEUE_ABORT	_IOW(SIMNPU_IOC, 0x27, struct simnpu_abort)
 #define SIMNPU_IOCTL_QUEUE_EXPORT	_IOWR(SIMNPU_IOC, 0x28, struct simnpu_export)
 #define SIMNPU_IOCTL_QUEUE_IMPORT	_IOWR(SIMNPU_IOC, 0x29, struct simnpu_import)
 #define SIMNPU_IOCTL_EVENT_CREATE	_IOWR(SIMNPU_IOC, 0x30, struct simnpu_event)
@@ -843,7 +943,8 @@ struct simnpu_instance {
 #define SIMNPU_IOCTL_CALLBACK_NEXT	_IOWR(SIMNPU_IOC, 0x40, struct simnpu_callback)
 #define SIMNPU_IOCTL_CALLBACK_DONE	_IOW(SIMNPU_IOC, 0x41, struct simnpu_callback)
 #define SIMNPU_IOCTL_CALLBACK_STOP	_IOW(SIMNPU_IOC, 0x42, struct simnpu_handle)
-#define SIMNPU_IOCTL_DEVICE_STOP	_IOW(SIMNPU_IOC, 0x48, struct simnpu_handle)
-#define SIMNPU_IOCTL_DEVICE_RESTART	_IOW(SIMNPU_IOC, 0x49, struct simnpu_handle)
+#define SIMNPU_IOCTL_DEVICE_STOP	_IOW(SIMNPU_IOC, 0x48, struct simnpu_stop)
+#define SIMNPU_IOCTL_DEVICE_RESTART	_IOW(SIMNPU_IOC, 0x49, struct simnpu_stop)
+#define SIMNPU_IOCTL_POISON		_IOWR(SIMNPU_IOC, 0x4a, struct simnpu_poison)
 
 #endif /* UAPI_SIMNPU_H */

@@ -7,7 +7,122 @@
 #define DRIVERS_SIMNPU_SIMNPU_TEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* ---- faults by rules ------------------------------------------------------ */
+
+/*
+ * Rules, separated by ';'; blanks around words don't count:
+ *
+ *	WHAT[,key=value]...
+ *
+ * WHAT is what a rule looks at:
+ *
+ *	ioctl:NAME	an ioctl, by the name of its number in small letters, "mem_create", or "any"
+ *	task:OP		a task: launch copy fill record wait callback, or any. "task" alone: any
+ *	alloc:KIND	an allocation of the device: memory host arena lock thread, or any
+ *	sys:CALL	a call through the seam: a member of struct hal_sys_ops, or any
+ *	device		the device: counted at each task that begins and at each ioctl that is no
+ *			question, nor a doorbell, nor a wait
+ *
+ * and the keys say when, and what then:
+ *
+ *	do=ACTION	simnpu_fault_action(); default: fail
+ *	code=NAME	the errno of do=fail, "ENOMEM" or a number; default: what suits WHAT
+ *	ns=N		how long a stall or late takes, or a hang is not noticed; default: for ever;
+ *			of late 1 ms, of hang 10 ms
+ *	nth=N		the first one that it hits, 1 being the next; default: 1
+ *	times=N		how many it hits, 0: all from there on; default: 1, with prob 0
+ *	prob=P		from nth on it hits each with this probability, 0 to 1, as "0.25"
+ *	seed=N		where the dice begin, so that a run can be repeated; default: 1
+ *	stream=N	tasks of one stream alone: the N-th that was made on its device, from 1
+ *	pid=N		one process alone
+ *	dev=N		one device alone
+ *
+ * Not all actions go with all of WHAT: simnpu_fault_check() says so. The same rules are taken from
+ * option simnpu_faults, when a node is opened. Of several rules that hit, the first one acts.
+ */
+
+/* Bytes of the text of all rules, and how many there may be. */
+#define SIMNPU_FAULT_TEXT 1024u
+#define SIMNPU_FAULT_RULES 32u
+
+/**
+ * simnpu_fault_check() - whether rules are well-formed
+ * @text: the rules
+ * @pos: out: where they are wrong, a byte offset; may be NULL
+ * @why: out: what is wrong there and what is accepted, one line; may be NULL
+ * @size: bytes of @why
+ *
+ * Return: 0, -EINVAL (not of the form), -ERANGE (a value out of range), -E2BIG (too many or too
+ * long).
+ */
+int simnpu_fault_check(const char *text, size_t *pos, char *why, size_t size);
+
+/**
+ * simnpu_fault_set() - set the rules, instead of those there are
+ * @text: the rules; "" is none
+ * @pos: out: where they are wrong; may be NULL
+ *
+ * Counts begin anew. Rules set here are not replaced by those of option simnpu_faults.
+ * Return: as simnpu_fault_check(); when it fails, the rules that there are stay.
+ */
+int simnpu_fault_set(const char *text, size_t *pos);
+
+/* No rules any more, nor failures of simnpu_test_fail(); what is stalled or stuck goes on. */
+void simnpu_fault_clear(void);
+
+/**
+ * struct simnpu_fault_rule - a rule that is set
+ * @text: as it was given
+ * @seen: what it looked at
+ * @hit: what it hit
+ */
+struct simnpu_fault_rule {
+	char text[128];
+	uint64_t seen;
+	uint64_t hit;
+};
+
+/* The rules that are set, up to @n of them; returns how many there are. */
+uint32_t simnpu_fault_list(struct simnpu_fault_rule *list, uint32_t n);
+
+/**
+ * struct simnpu_fault_word - a word of the rules
+ * @word: "stall", or "task:copy"
+ * @help: what it means
+ */
+struct simnpu_fault_word {
+	const char *word;
+	const char *help;
+};
+
+/* The i-th WHAT, action, or key, from 0; NULL behind the last. */
+const struct simnpu_fault_word *simnpu_fault_what(uint32_t i);
+const struct simnpu_fault_word *simnpu_fault_action(uint32_t i);
+const struct simnpu_fault_word *simnpu_fault_key(uint32_t i);
+
+/* ---- faults at once -------------------------------------------------------- */
+
+/* What is done to the device whose node has the number index; false: it is not open. */
+
+/* As do=link, do=hang, do=heartbeat, do=ecc1 and do=gone do. */
+bool simnpu_test_device_fault(uint32_t index, const char *action);
+/* An uncorrectable error lies in that range, of one allocation; who reads it finds out. */
+bool simnpu_test_poison(uint32_t index, uint64_t addr, uint64_t size);
+
+/*
+ * Parts and nodes: at the start part N is behind node N. Plugging a part behind a node, -1: none,
+ * takes it away from the node where it was, and the one that was there loses its node.
+ * What was open there is lost (ENODEV) for who had it open; so it is when a part is plugged
+ * where it is already. False: no such number.
+ */
+bool simnpu_test_plug(uint32_t part, int node);
+/* Every part behind its node again; what is open and in its place already is left alone. */
+void simnpu_test_plug_reset(void);
+
+/* ---- single failures -------------------------------------------------------- */
 
 /* What can be made to fail. Any ioctl: SIMNPU_FAIL_IOCTL plus its number. */
 enum simnpu_fail {

@@ -238,7 +238,7 @@ TEST_F(ioctl, padding_and_flags)
 	REFUSE(-EINVAL, KICK, simnpu_kick, .queue = q, .flags = 1);
 	REFUSE(-EINVAL, WAIT, simnpu_wait, .queue = q, .flags = 1u << 4);
 	REFUSE(-EINVAL, QUEUE_ERRORS, simnpu_errors, .queue = q, .pad = 1, .entry_size = 80);
-	REFUSE(-EINVAL, QUEUE_ABORT, simnpu_handle, .handle = q, .pad = 1);
+	REFUSE(-EINVAL, QUEUE_ABORT, simnpu_abort, .queue = q, .flags = 1);
 	REFUSE(-EINVAL, QUEUE_EXPORT, simnpu_export, .handle = q, .flags = 1);
 	REFUSE(-EINVAL, QUEUE_EXPORT, simnpu_export, .handle = q, .pad = 1);
 	REFUSE(-EINVAL, QUEUE_IMPORT, simnpu_import, .context = c, .flags = 1);
@@ -252,8 +252,10 @@ TEST_F(ioctl, padding_and_flags)
 	REFUSE(-EINVAL, CALLBACK_DONE, simnpu_callback, .queue = q, .arg = 1ull << 32);
 	REFUSE(-EINVAL, CALLBACK_DONE, simnpu_callback, .queue = q, .flags = 1);
 	REFUSE(-EINVAL, CALLBACK_STOP, simnpu_handle, .handle = c, .pad = 1);
-	REFUSE(-EINVAL, DEVICE_STOP, simnpu_handle, .pad = 1);
-	REFUSE(-EINVAL, DEVICE_RESTART, simnpu_handle, .pad = 1);
+	REFUSE(-EINVAL, DEVICE_STOP, simnpu_stop, .pad = 1);
+	REFUSE(-EINVAL, DEVICE_STOP, simnpu_stop, .flags = 1);
+	REFUSE(-EINVAL, DEVICE_RESTART, simnpu_stop, .pad = 1);
+	REFUSE(-EINVAL, DEVICE_RESTART, simnpu_stop, .flags = 1);
 	simnpu_test_device(0, &after);
 	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
 }
@@ -267,9 +269,9 @@ TEST_F(ioctl, what_is_declared_only)
 	REFUSE(-EOPNOTSUPP, VM_MAP, simnpu_vm, .size = 4096, .flags = 3);
 	REFUSE(-EOPNOTSUPP, VM_UNMAP, simnpu_vm, .size = 4096);
 	REFUSE(-EOPNOTSUPP, VM_PROTECT, simnpu_vm, .size = 4096, .flags = 1);
-	REFUSE(-EOPNOTSUPP, QUEUE_ABORT, simnpu_handle, .handle = self->r.handle);
-	REFUSE(-EOPNOTSUPP, DEVICE_STOP, simnpu_handle, 0);
-	REFUSE(-EOPNOTSUPP, DEVICE_RESTART, simnpu_handle, 0);
+	REFUSE(-EOPNOTSUPP, QUEUE_ABORT, simnpu_abort, .queue = self->r.handle);
+	REFUSE(-EOPNOTSUPP, DEVICE_STOP, simnpu_stop, 0);
+	REFUSE(-EOPNOTSUPP, DEVICE_RESTART, simnpu_stop, 0);
 	REFUSE(-EOPNOTSUPP, MEM_CREATE, simnpu_mem, .size = 1, .context = self->c.handle,
 	       .flags = SIMNPU_MEM_MANAGED);
 }

@@ -20,7 +20,7 @@ SIZE(struct simnpu_version, 8);
 AT(struct simnpu_version, major, 0);
 AT(struct simnpu_version, minor, 4);
 
-SIZE(struct simnpu_info, 144);
+SIZE(struct simnpu_info, 224);
 AT(struct simnpu_info, caps, 0);
 AT(struct simnpu_info, mem_total, 8);
 AT(struct simnpu_info, mem_free, 16);
@@ -44,6 +44,14 @@ AT(struct simnpu_info, look_again_ns, 100);
 AT(struct simnpu_info, kernel_abi, 104);
 AT(struct simnpu_info, pad, 108);
 AT(struct simnpu_info, part, 112);
+AT(struct simnpu_info, ecc_corrected, 144);
+AT(struct simnpu_info, ecc_uncorrected, 152);
+AT(struct simnpu_info, link_errors, 160);
+AT(struct simnpu_info, hangs, 168);
+AT(struct simnpu_info, restarts, 176);
+AT(struct simnpu_info, cause, 184);
+AT(struct simnpu_info, pad2, 188);
+AT(struct simnpu_info, bus, 192);
 
 SIZE(struct simnpu_time, 16);
 AT(struct simnpu_time, device_ns, 0);
@@ -112,6 +120,22 @@ AT(struct simnpu_vm, context, 24);
 AT(struct simnpu_vm, handle, 28);
 AT(struct simnpu_vm, flags, 32);
 AT(struct simnpu_vm, pad, 36);
+
+SIZE(struct simnpu_poison, 24);
+AT(struct simnpu_poison, addr, 0);
+AT(struct simnpu_poison, size, 8);
+AT(struct simnpu_poison, index, 16);
+AT(struct simnpu_poison, pad, 20);
+
+SIZE(struct simnpu_abort, 16);
+AT(struct simnpu_abort, queue, 0);
+AT(struct simnpu_abort, flags, 4);
+AT(struct simnpu_abort, deadline_ns, 8);
+
+SIZE(struct simnpu_stop, 16);
+AT(struct simnpu_stop, flags, 0);
+AT(struct simnpu_stop, pad, 4);
+AT(struct simnpu_stop, deadline_ns, 8);
 
 SIZE(struct simnpu_copy, 56);
 AT(struct simnpu_copy, dst, 0);
@@ -286,7 +310,7 @@ AT(struct simnpu_instance, pad, 20);
 AT(struct simnpu_instance, part, 32);
 AT(struct simnpu_instance, slot, 64);
 NUMBER(SIMNPU_IOCTL_VERSION, 0x80084e00u);
-NUMBER(SIMNPU_IOCTL_INFO, 0x80904e01u);
+NUMBER(SIMNPU_IOCTL_INFO, 0x80e04e01u);
 NUMBER(SIMNPU_IOCTL_TIME, 0x80104e02u);
 NUMBER(SIMNPU_IOCTL_CONTEXT_CREATE, 0xc0184e08u);
 NUMBER(SIMNPU_IOCTL_CONTEXT_DESTROY, 0x40084e09u);
@@ -309,7 +333,7 @@ NUMBER(SIMNPU_IOCTL_KICK, 0x40084e23u);
 NUMBER(SIMNPU_IOCTL_WAIT, 0x40184e24u);
 NUMBER(SIMNPU_IOCTL_NOTIFY, 0x40104e25u);
 NUMBER(SIMNPU_IOCTL_QUEUE_ERRORS, 0xc0304e26u);
-NUMBER(SIMNPU_IOCTL_QUEUE_ABORT, 0x40084e27u);
+NUMBER(SIMNPU_IOCTL_QUEUE_ABORT, 0x40104e27u);
 NUMBER(SIMNPU_IOCTL_QUEUE_EXPORT, 0xc0184e28u);
 NUMBER(SIMNPU_IOCTL_QUEUE_IMPORT, 0xc0204e29u);
 NUMBER(SIMNPU_IOCTL_EVENT_CREATE, 0xc0184e30u);
@@ -320,8 +344,9 @@ NUMBER(SIMNPU_IOCTL_KERNEL_GET, 0xc0184e3au);
 NUMBER(SIMNPU_IOCTL_CALLBACK_NEXT, 0xc0304e40u);
 NUMBER(SIMNPU_IOCTL_CALLBACK_DONE, 0x40304e41u);
 NUMBER(SIMNPU_IOCTL_CALLBACK_STOP, 0x40084e42u);
-NUMBER(SIMNPU_IOCTL_DEVICE_STOP, 0x40084e48u);
-NUMBER(SIMNPU_IOCTL_DEVICE_RESTART, 0x40084e49u);
+NUMBER(SIMNPU_IOCTL_DEVICE_STOP, 0x40104e48u);
+NUMBER(SIMNPU_IOCTL_DEVICE_RESTART, 0x40104e49u);
+NUMBER(SIMNPU_IOCTL_POISON, 0xc0184e4au);
 
 #undef SIZE
 #undef AT

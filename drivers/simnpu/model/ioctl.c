@@ -5,6 +5,7 @@
  * Padding and flags are checked here, before an ioctl sees its structure: the
  * table says which words must be zero.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "drivers/simnpu/model/model.h"
@@ -79,6 +80,7 @@ static int io_info(struct model_file *f, void *arg)
 		.kernel_abi = NPU_SIMNPU_KERNEL_ABI,
 	};
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);
+	snprintf(i->bus, sizeof(i->bus), "simnpu%u", dev->index);
 	return 0;
 }
 
@@ -141,6 +143,7 @@ WRAP(copy_ioctl, simnpu_copy)
 #define ZERO(...) { __VA_ARGS__, -1 }
 #define NONE { -1 }
 #define HANDLE ZERO(AT(simnpu_handle, pad))
+#define STOP ZERO(AT(simnpu_stop, flags), AT(simnpu_stop, pad))
 #define VM_ZERO(...) ZERO(AT(simnpu_vm, pad), __VA_ARGS__)
 #define ENTRY(name, func, ...) \
 	[_IOC_NR(SIMNPU_IOCTL_##name)] = { SIMNPU_IOCTL_##name, func, __VA_ARGS__ }
@@ -169,7 +172,7 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(QUEUE_GROW, io_queue_grow, NONE),
 	ENTRY(NOTIFY, io_notify, NONE),
 	ENTRY(QUEUE_ERRORS, io_queue_errors, ZERO(AT(simnpu_errors, pad))),
-	ENTRY(QUEUE_ABORT, io_unsupported, HANDLE),
+	ENTRY(QUEUE_ABORT, io_unsupported, ZERO(AT(simnpu_abort, flags))),
 	ENTRY(QUEUE_EXPORT, io_queue_export,
 	      ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
 	ENTRY(QUEUE_IMPORT, io_queue_import, ZERO(AT(simnpu_import, flags))),
@@ -184,8 +187,8 @@ static const struct ioctl_desc ioctls[128] = {
 	      ZERO(AT(simnpu_callback, fn), AT(simnpu_callback, fn) + 4, AT(simnpu_callback, arg),
 		   AT(simnpu_callback, arg) + 4, AT(simnpu_callback, flags))),
 	ENTRY(CALLBACK_STOP, io_callback_stop, HANDLE),
-	ENTRY(DEVICE_STOP, io_unsupported, HANDLE),
-	ENTRY(DEVICE_RESTART, io_unsupported, HANDLE),
+	ENTRY(DEVICE_STOP, io_unsupported, STOP),
+	ENTRY(DEVICE_RESTART, io_unsupported, STOP),
 };
 
 /* The caller's structure, as long as ours: filled up with zeros, or zero behind ours. */
