@@ -29,6 +29,9 @@ int main(void)
 	if (err || count < 1)
 		return fail("npu_device_count", err);
 
+	err = npu_init();
+	if (err)
+		return fail("npu_init", err);
 	memset(out, 42, sizeof(out));
 	memset(in, 0, sizeof(in));
 	err = npu_malloc(sizeof(out), 0, &dev);

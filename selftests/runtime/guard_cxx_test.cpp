@@ -61,6 +61,7 @@ int main()
 	npu_stream s = { 0 }, home;
 
 	setenv("NPU_SIMNPU_DEVICES", "2", 1);
+	setenv("NPU_LAZY_INIT", "1", 1);
 	static_assert(!std::is_copy_constructible<npu::device_guard>::value, "");
 	static_assert(!std::is_move_constructible<npu::stream_guard>::value, "");
 

@@ -15,6 +15,7 @@ FIXTURE(options) {
 FIXTURE_SETUP(options)
 {
 	snprintf(path, sizeof(path), "/tmp/npu-options-%d", (int)getpid());
+	unsetenv("NPU_LAZY_INIT");
 	setenv("NPU_SIMNPU_DEVICES", "2", 1);
 }
 
@@ -46,11 +47,39 @@ static const char *get(const char *name)
 	return value;
 }
 
+/* Of those that are part of the configuration. */
+TEST_F(options, defaults)
+{
+	const struct { const char *name; long value; } numbers[] = {
+		{ "lazy_init", IS_ENABLED(CONFIG_OPT_LAZY_INIT) },
+		{ "op_timeout_ms", CONFIG_OPT_OP_TIMEOUT_MS },
+		{ "exit_timeout_ms", CONFIG_OPT_EXIT_TIMEOUT_MS },
+		{ "stream_pool_size", CONFIG_OPT_STREAM_POOL_SIZE },
+		{ "stream_lease_max", CONFIG_OPT_STREAM_LEASE_MAX },
+	};
+	npu_stream s;
+	size_t i;
+
+	EXPECT_STREQ(CONFIG_OPT_DRIVER, get("driver"));
+	EXPECT_STREQ(CONFIG_OPT_VISIBLE_DEVICES, get("visible_devices"));
+	EXPECT_STREQ(CONFIG_OPT_LOG_LEVEL, get("log_level"));
+	EXPECT_STREQ(CONFIG_OPT_WAIT_MODE, get("wait_mode"));
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		EXPECT_EQ(numbers[i].value, strtol(get(numbers[i].name), NULL, 10)) {
+			TH_LOG("%s", numbers[i].name);
+		}
+		EXPECT_EQ(NPU_OPTION_DEFAULT, origin);
+	}
+	EXPECT_EQ(IS_ENABLED(CONFIG_OPT_LAZY_INIT) ? 0 : -ENOTCONN, npu_stream_create(NULL, &s));
+}
+
 TEST_F(options, precedence)
 {
+	char def[12];
 	const char *o = "stream_pool_size";
 
-	EXPECT_STREQ("32", get(o));
+	snprintf(def, sizeof(def), "%d", CONFIG_OPT_STREAM_POOL_SIZE);
+	EXPECT_STREQ(def, get(o));
 	EXPECT_EQ(NPU_OPTION_DEFAULT, origin);
 	use_file("# a comment\n\n  stream_pool_size =  7 \nlog_level=error\r\n");
 	EXPECT_STREQ("7", get(o));
@@ -71,7 +100,7 @@ TEST_F(options, precedence)
 	unsetenv("NPU_STREAM_POOL_SIZE");
 	EXPECT_STREQ("7", get(o));
 	unsetenv("NPU_OPTIONS_FILE");
-	EXPECT_STREQ("32", get(o));
+	EXPECT_STREQ(def, get(o));
 }
 
 TEST_F(options, kept_while_initialised)
@@ -97,6 +126,7 @@ TEST_F(options, in_use)
 	npu_stream a, b, c;
 
 	setenv("NPU_STREAM_POOL_SIZE", "2", 1);
+	OK(npu_init());
 	OK(npu_stream_pool_get(0, 4, &a));
 	OK(npu_stream_pool_get(0, 4, &b));
 	OK(npu_stream_pool_get(0, 4, &c));
