@@ -341,6 +341,7 @@ static int run(struct worker *w, const struct pictures *p, const float *weights)
 	uint64_t work = 0;
 	int rc;
 
+	TRY(npu_init());
 	for (int d = 0; d < opt.devices; d++) {
 		rc = worker_init(&w[d], d, weights);
 		if (rc)

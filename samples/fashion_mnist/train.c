@@ -138,6 +138,7 @@ static int trainer_init(struct trainer *t, const float *weights)
 	size_t n = weights_count();
 	int rc;
 
+	TRY(npu_init());
 	TRY(npu_stream_create(NULL, &t->copy));
 	TRY(npu_stream_create(NULL, &t->run));
 	rc = net_init(&t->net, BATCH, weights);
