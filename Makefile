@@ -87,7 +87,7 @@ include $(srctree)/scripts/build.mk
 endif
 
 made := obj include lib tools samples selftests ci full libnpu.so libnpu.so.0 libnpu.a libnpu.o \
-	libnpu-internal.o libnpu.pc options.rst
+	libnpu-internal.o libnpu.pc options.rst errors.rst
 clean:
 	$(Q)rm -rf $(made)
 distclean:

@@ -106,7 +106,7 @@ static const struct hal_error_entry catalogue[] = {
 	     "Close descriptors, or raise the limit (ulimit -n)."),
 	CODE(ENOSPC,
 	     "A fixed number of things is used up: streams, timed events, contexts, names, or "
-	     "room in a buffer. Memory is another matter: -ENOMEM.",
+	     "room in a buffer. Memory: -ENOMEM.",
 	     "Streams that are not destroyed; many processes on one device; a limit of the part.",
 	     "Destroy what is not needed; share streams by npu_stream_pool_get(); the text tells "
 	     "the limit, and who uses it."),

@@ -271,17 +271,24 @@ retrain: all
 		echo "the same weights as the shipped ones, bit by bit")
 
 # ---- generated documentation ----
-gen-options: obj/gen-options
-docs: obj/gen-options
-	$(call say,GEN,Documentation/options.rst)
-	$(Q)obj/gen-options > options.rst
-	$(Q)cmp -s options.rst $(srctree)/Documentation/options.rst || \
-		cp options.rst $(srctree)/Documentation/options.rst
-obj/gen-options: obj/scripts/gen-options.o $(public-lib)
+generators := gen-options gen-errors
+$(generators): %: obj/%
+gen-docs: $(generators)
+# $(call generate,NAME,COMMAND): Documentation/NAME.rst is what COMMAND prints
+define generate
+	$(call say,GEN,Documentation/$1.rst)
+	$(Q)$2 > $1.rst
+	$(Q)cmp -s $1.rst $(srctree)/Documentation/$1.rst || \
+		cp $1.rst $(srctree)/Documentation/$1.rst
+endef
+docs: gen-docs
+	$(call generate,options,obj/gen-options)
+	$(call generate,errors,obj/gen-errors $(srctree)/selftests/errors.list)
+$(generators:%=obj/%): obj/%: obj/scripts/%.o $(public-lib)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) $(LDFLAGS) -o $@ $^ $(libs)
--include obj/scripts/gen-options.d
-.PHONY: gen-options
+-include $(generators:%=obj/scripts/%.d)
+.PHONY: gen-docs $(generators)
 
 # ---- installing ----
 headers := $(notdir $(wildcard $(srctree)/include/npu/*.h $(srctree)/include/npu/*.hpp))

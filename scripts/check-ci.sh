@@ -116,7 +116,7 @@ layouts() {
 }
 
 tree() {
-	mk gcc CC=gcc gen-options && O=$base/gcc scripts/check.sh
+	mk gcc CC=gcc gen-docs && O=$base/gcc scripts/check.sh
 }
 
 under_valgrind() {

@@ -230,10 +230,47 @@ check_kerneldoc() {
 	done
 }
 
-check_docs() {	# Documentation/options.rst is what the library's tables say
-	[ -x "$O/obj/gen-options" ] || { skip "needs 'make gen-options' in $O"; return; }
-	LD_LIBRARY_PATH=$O "$O/obj/gen-options" >"$tmp/options.rst"
+check_docs() {	# the generated pages of Documentation/ are what the library's tables say
+	[ -x "$O/obj/gen-options" ] && [ -x "$O/obj/gen-errors" ] ||
+		{ skip "needs 'make gen-docs' in $O"; return; }
+	LD_LIBRARY_PATH=$O "$O/obj/gen-options" >"$tmp/options.rst" 2>&1
 	diff -u Documentation/options.rst "$tmp/options.rst" || echo "run 'make docs'"
+	LD_LIBRARY_PATH=$O "$O/obj/gen-errors" selftests/errors.list >"$tmp/errors.rst" 2>&1
+	diff -u Documentation/errors.rst "$tmp/errors.rst" || echo "run 'make docs'"
+}
+
+# test_body PROGRAM TEST: the text of a test, nothing if there is none
+test_body() {
+	for ext in .c .cpp; do
+		[ -f "selftests/$1$ext" ] || continue
+		awk -v name="$2" '
+			/^TEST(_[A-Z]+)*\(/ { on = $0 ~ "[(, ]" name "[,)]" }
+			on
+			/^}/ { on = 0 }' "selftests/$1$ext"
+	done
+}
+
+check_errors() {	# each code of the catalogue has tests, and each code that is given an entry
+	[ -f hal/catalogue.c ] || { skip "there is no hal/catalogue.c yet"; return; }
+	sed -n 's/^[[:space:]]*CODE(\(E[A-Z0-9]*\),.*/\1/p' hal/catalogue.c | sort >"$tmp/codes"
+	uniq -d "$tmp/codes" | sed 's|^|hal/catalogue.c: twice: |'
+	# what records are filled with, and what the interface says of itself
+	{ grep_in '^(hal|runtime|drivers)/.*\.c$' -hoE 'hal_fail[a-z_]*\(-E[A-Z0-9]+'
+	  grep_in '^include/npu/.*\.h$' -hoE '[ (]-E[A-Z0-9]+'
+	} | sed 's/.*-//' | sort -u | comm -13 "$tmp/codes" - |
+		sed 's|$|: given, not in hal/catalogue.c|'
+	sed '/^#/d;/^$/d' selftests/errors.list >"$tmp/list"
+	cut -d' ' -f1 "$tmp/list" | sort -u >"$tmp/tested"
+	comm -23 "$tmp/codes" "$tmp/tested" | sed 's|$|: no test in selftests/errors.list|'
+	comm -13 "$tmp/codes" "$tmp/tested" | sed 's|$|: in selftests/errors.list, no code|'
+	while read -r code program name; do
+		test_body "$program" "$name" >"$tmp/body"
+		if [ ! -s "$tmp/body" ]; then
+			echo "selftests/errors.list: $code: no test $program $name"
+		elif ! grep -qw "$code" "$tmp/body"; then
+			echo "selftests/errors.list: $code: $program $name does not name it"
+		fi
+	done <"$tmp/list"
 }
 
 check_maintained() {	# every file belongs to a section of MAINTAINERS; every F: line has files

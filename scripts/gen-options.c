@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scripts/gen.h"
+
 static const char head[] =
 	".. SPDX-License-Identifier: MIT\n"
 	".. Made by \"make docs\" from the tables in the sources: do not edit.\n"
@@ -22,29 +24,6 @@ static const char head[] =
 	"variables the first that is set counts. A bad value makes the initialisation fail with\n"
 	"one message that names source, text, position and accepted form. ``npu_option_get()``\n"
 	"tells the value in force and where it is from.\n";
-
-/* Breaks at spaces so that lines end before column 98. */
-static void print_text(const char *indent, const char *text)
-{
-	size_t col = strlen(indent), len;
-
-	fputs(indent, stdout);
-	while (*text) {
-		len = strcspn(text, " ");
-		if (col > strlen(indent) && col + 1 + len > 98) {
-			printf("\n%s", indent);
-			col = strlen(indent);
-		} else if (col > strlen(indent)) {
-			putchar(' ');
-			col++;
-		}
-		printf("%.*s", (int)len, text);
-		col += len;
-		text += len;
-		text += strspn(text, " ");
-	}
-	putchar('\n');
-}
 
 /* "a b" becomes "``a``, ``b``" */
 static void print_words(const char *words)

@@ -49,6 +49,22 @@ options() {
 			"$(NPU_OPTIONS_FILE=$work/file "$ctl" options log_level)"
 }
 
+explained() {	# by name or number, of either sign
+	"$ctl" explain EDEADLK >"$work/one" && is 4 "$(wc -l <"$work/one")" &&
+		is 'EDEADLK (-35)' "$(head -n 1 "$work/one")" &&
+		grep -q '^  remedy:  .*callback' "$work/one" || return 1
+	for word in -EDEADLK edeadlk 35 -35; do
+		"$ctl" explain "$word" | cmp -s "$work/one" - || { echo "$word"; return 1; }
+	done
+	"$ctl" explain EINVAL ENOMEM >"$work/two" && is 8 "$(wc -l <"$work/two")"
+}
+
+all_codes() {	# a line a code, and each can be explained
+	"$ctl" explain >"$work/codes" && [ "$(wc -l <"$work/codes")" -gt 25 ] &&
+		"$ctl" explain $(awk '{ print $1 }' "$work/codes") >"$work/all" &&
+		is "$(wc -l <"$work/codes")" "$(grep -c '^  remedy:' "$work/all")"
+}
+
 version() {
 	"$ctl" version | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+ .*simnpu'
 }
@@ -81,6 +97,11 @@ ok 'a device that does not exist' refuses 'ENODEV' "$ctl" info 3
 ok 'a bad visible list' refuses 'position 2' env NPU_VISIBLE_DEVICES=0,7 "$ctl" info
 ok 'options and where they are from' options
 ok 'an option that does not exist' refuses 'ENOENT' "$ctl" options nothing
+ok 'a code by name and number' explained
+ok 'all codes' all_codes
+for word in EXFULL 0 99999 -- '' 35x; do
+	ok "no code: '$word'" refuses 'not a code' "$ctl" explain "$word"
+done
 ok 'version' version
 ok 'words that it does not know' wrong_words
 ok 'an output that is full' full

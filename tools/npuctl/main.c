@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * npuctl: asks the library about devices and options. It initialises nothing and
- * opens no device.
+ * npuctl: asks the library about devices, options and errors. It initialises nothing
+ * and opens no device.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
+	{ "explain", cmd_explain, "explain [CODE...] what an error code means, and what to do" },
 	{ "info", cmd_info, "info [DEVICE]     devices, one a line; or all that is known of one" },
 	{ "options", cmd_options, "options [NAME...] options, their values and their sources" },
 	{ "version", cmd_version, "version           version, and what was built in" },

@@ -6,6 +6,7 @@
 #define TOOLS_NPUCTL_NPUCTL_H
 
 /* Each gets the words behind its name, and returns the exit status. */
+int cmd_explain(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 int cmd_version(int argc, char **argv);
