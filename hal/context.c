@@ -3,22 +3,16 @@
  * Contexts.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "hal/internal.h"
 
 static void init_base(struct hal_context *ctx, struct hal_device *dev)
 {
-	pthread_condattr_t attr;
-
 	kref_init(&ctx->ref);
 	ctx->dev = hal_device_get(dev);
 	hal_list_init(&ctx->node);
 	pthread_mutex_init(&ctx->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&ctx->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	hal_cond_init(&ctx->changed);
 	hal_list_init(&ctx->streams);
 	hal_list_init(&ctx->memory);
 	hal_list_init(&ctx->modules);
@@ -133,13 +127,7 @@ int hal_context_alive_locked(struct hal_context *ctx, const char *op)
 
 bool hal_context_wait_locked(struct hal_context *ctx, uint64_t deadline)
 {
-	struct timespec ts;
-
-	if (deadline == UINT64_MAX)
-		return !pthread_cond_wait(&ctx->changed, &ctx->lock);
-	ts.tv_sec = (time_t)(deadline / 1000000000u);
-	ts.tv_nsec = (long)(deadline % 1000000000u);
-	return !pthread_cond_timedwait(&ctx->changed, &ctx->lock, &ts);
+	return hal_cond_wait_until(&ctx->changed, &ctx->lock, deadline);
 }
 
 /* ---- destroying ------------------------------------------------------------------- */
@@ -214,6 +202,8 @@ static int quiesce(struct hal_context *ctx, uint64_t deadline)
 		pthread_mutex_lock(&ctx->lock);
 		restore_locked(ctx);
 		pthread_mutex_unlock(&ctx->lock);
+		/* a restart meanwhile has left them to us */
+		hal_streams_expire_context(ctx);
 	}
 	return rc;
 }
@@ -359,8 +349,24 @@ static int report_all(const struct hal_marks *m)
 	r.next = 0;
 	r.more = 0;
 	for (i = 0; i < m->n; i++)
-		hal_stream_report(m->mark[i].s, m->mark[i].seq, m->mark[i].since, &r);
+		hal_stream_report(m->mark[i].s, m->mark[i].seq,
+				  m->mark[i].since, &r);
 	return hal_report_tell(&r);
+}
+
+/* What came of a wait for all that ended with rc. */
+static int outcome_all(struct hal_context *ctx, const struct hal_marks *m, int rc)
+{
+	uint32_t state = hal_load_acquire(&ctx->dev->state), i;
+	int why = 0;
+
+	for (i = 0; i < m->n && !why; i++)
+		why = hal_stream_interrupted(m->mark[i].s, m->mark[i].since);
+	if (!why && (!rc || state == HAL_DEVICE_FAULTED))
+		why = report_all(m);
+	if (!why && state != HAL_DEVICE_OPEN)
+		why = hal_device_usable(ctx->dev, "context_sync");
+	return why ? why : rc;
 }
 
 /**
@@ -386,9 +392,8 @@ int hal_context_sync(struct hal_context *ctx, int64_t timeout_ms, uint32_t flags
 	if (rc)
 		return rc;
 	for (i = 0; i < m.n && !rc; i++)
-		rc = hal_stream_wait_host(m.mark[i].s, m.mark[i].seq, deadline, flags);
-	if (!rc)
-		rc = report_all(&m);
+		rc = hal_stream_wait_open(m.mark[i].s, m.mark[i].seq, deadline, flags);
+	rc = outcome_all(ctx, &m, rc);
 	hal_marks_put(&m);
 	return rc;
 }

@@ -3,6 +3,7 @@
  * Copies: what is checked of all of them, and those and fills that are ordered with
  * no stream.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "hal/internal.h"
@@ -40,6 +41,22 @@ static const char *check_shape(struct hal_copy *c, uint64_t *dst_span, uint64_t 
 	return NULL;
 }
 
+static int poisoned(const struct hal_copy *c, const struct hal_device *dev, const char *op)
+{
+	struct hal_error e = {
+		.code = -EHWPOISON,
+		.device = dev->ordinal,
+		.op = op,
+		.addr = (uintptr_t)c->src,
+		.generation = hal_load_relaxed(&dev->generation),
+	};
+	int rc;
+
+	snprintf(e.text, sizeof(e.text), "source %p: %s", c->src, hal_memory_unsafe);
+	rc = hal_fail_record(&e);
+	return hal_hint(rc, "write the allocation as a whole, or npu_mem_set_safe()");
+}
+
 /**
  * hal_copy_check() - check a copy and resolve its direction
  * @c: the copy
@@ -48,7 +65,7 @@ static const char *check_shape(struct hal_copy *c, uint64_t *dst_span, uint64_t 
  * @op: for the error record
  *
  * Of a single row the pitches do not matter, and become its width.
- * Return: 0, -EINVAL.
+ * Return: 0; 1: likewise, and hal_memory_written() is due; -EINVAL, -EHWPOISON.
  */
 int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
 		   const char *op)
@@ -56,6 +73,7 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 	uint64_t dst_span, src_span;
 	enum npu_copy_kind kind;
 	const char *wrong, *which;
+	bool cures;
 
 	*dst_dev = NULL;
 	*src_dev = NULL;
@@ -67,7 +85,9 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 	wrong = check_shape(c, &dst_span, &src_span);
 	if (wrong)
 		return hal_fail(-EINVAL, op, "%s", wrong);
-	wrong = hal_memory_look(c, dst_span, src_span, dst_dev, src_dev, &which);
+	wrong = hal_memory_look(c, dst_span, src_span, dst_dev, src_dev, &which, &cures);
+	if (unlikely(wrong == hal_memory_unsafe))
+		return poisoned(c, *src_dev, op);
 	if (wrong)
 		return hal_fail(-EINVAL, op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
 				c->width, c->height, c->dst, c->src);
@@ -77,7 +97,15 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 				kind_names[c->kind], kind_names[kind], c->dst, c->src);
 	c->kind = kind;
 	c->peer = kind == NPU_COPY_D2D && *dst_dev != *src_dev;
-	return 0;
+	return unlikely(cures) && c->dst_pitch == c->width;
+}
+
+/* What fails at once may be a fault of the device. */
+static int after(struct hal_device *dev, int rc)
+{
+	if (unlikely(rc) && hal_fault_code(rc))
+		hal_device_look(dev);
+	return rc;
 }
 
 static void copy_on_host(const struct hal_copy *c)
@@ -95,17 +123,19 @@ static void copy_on_host(const struct hal_copy *c)
  * @c: the copy; resolved as by hal_copy_check()
  *
  * Ordered with no stream; done when it returns.
- * Return: 0, -EINVAL, -EXDEV (neither side is of the context's device), -EOPNOTSUPP, the
- * device's state, or as the driver fails.
+ * Return: 0, -EINVAL, -EHWPOISON, -EXDEV (neither side is of the context's device), -EOPNOTSUPP,
+ * the device's state, or as the driver fails.
  */
 int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c)
 {
 	struct hal_device *dst, *src;
 	uint64_t caps = NPU_CAP_MEM;
+	bool cures;
 	int rc;
 
 	rc = hal_copy_check(c, &dst, &src, "memcpy");
-	if (rc || !c->width || !c->height)
+	cures = rc > 0;
+	if (rc < 0 || !c->width || !c->height)
 		return rc;
 	if (c->kind == NPU_COPY_H2H) {
 		copy_on_host(c);
@@ -122,7 +152,11 @@ int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c)
 	rc = hal_need(ctx->dev, caps, "memcpy");
 	if (!rc)
 		rc = hal_device_usable(ctx->dev, "memcpy");
-	return rc ? rc : ctx->dev->drv->memory->copy(ctx, c);
+	if (!rc)
+		rc = after(ctx->dev, ctx->dev->drv->memory->copy(ctx, c));
+	if (!rc && cures)
+		hal_memory_written(c->dst);
+	return rc;
 }
 
 /**
@@ -138,17 +172,23 @@ int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c)
 int hal_mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size)
 {
 	struct hal_device *dev;
+	bool cures;
 	int rc;
 
 	rc = hal_need(ctx->dev, NPU_CAP_MEM, "memset");
 	if (rc || !size)
 		return rc;
 	rc = hal_range_check(dst, size, &dev, "memset");
-	if (rc)
+	if (rc < 0)
 		return rc;
+	cures = rc > 0;
 	if (dev != ctx->dev)
 		return hal_fail_at(-EXDEV, "memset", ctx->dev, 0, "%p is memory of device %d", dst,
 				   dev->ordinal);
 	rc = hal_device_usable(dev, "memset");
-	return rc ? rc : dev->drv->memory->fill(ctx, dst, byte & 0xff, size);
+	if (!rc)
+		rc = after(dev, dev->drv->memory->fill(ctx, dst, byte & 0xff, size));
+	if (!rc && cures)
+		hal_memory_written(dst);
+	return rc;
 }

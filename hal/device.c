@@ -26,6 +26,7 @@ int hal_fail_at(int code, const char *op, const struct hal_device *dev, uint64_t
 		.device = dev ? dev->ordinal : -1,
 		.op = op,
 		.stream = stream,
+		.generation = dev ? hal_load_relaxed(&dev->generation) : 0,
 	};
 	va_list args;
 
@@ -68,7 +69,9 @@ static struct hal_device *find_locked(const struct hal_driver *drv, uint32_t ind
 	hal_list_for_each(n, &devs) {
 		struct hal_device *dev = hal_list_entry(n, struct hal_device, node);
 
-		if (dev->drv == drv && dev->index == index)
+		/* another one may be there by now, in the place of one that is lost */
+		if (dev->drv == drv && dev->index == index &&
+		    hal_load_acquire(&dev->state) != HAL_DEVICE_LOST)
 			return dev;
 	}
 	return NULL;
@@ -86,7 +89,9 @@ static struct hal_device *new_locked(const struct hal_driver *drv, uint32_t inde
 	dev->drv = drv;
 	dev->index = index;
 	dev->ordinal = (int)index;
+	dev->generation = 1;
 	pthread_mutex_init(&dev->lock, NULL);
+	hal_cond_init(&dev->recovered);
 	hal_list_init(&dev->contexts);
 	hal_list_add_tail(&devs, &dev->node);
 	return dev;
@@ -98,6 +103,7 @@ static void forget(struct hal_device *dev)
 	hal_list_del(&dev->node);
 	pthread_cond_broadcast(&devs_changed);
 	pthread_mutex_unlock(&devs_lock);
+	pthread_cond_destroy(&dev->recovered);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
 }
@@ -105,7 +111,7 @@ static void forget(struct hal_device *dev)
 static int bring_up(struct hal_device *dev)
 {
 	const struct hal_driver *drv = dev->drv;
-	uint32_t fills;
+	uint32_t fills, closed;
 	int rc;
 
 	rc = hal_driver_up(drv);
@@ -126,8 +132,10 @@ static int bring_up(struct hal_device *dev)
 	rc = hal_memory_add_device(dev);
 	if (rc)
 		goto fini;
-	if (hal_load_relaxed(&dev->state) == HAL_DEVICE_CLOSED)
-		hal_store_release(&dev->state, HAL_DEVICE_OPEN);
+	/* the driver may have found a fault already */
+	closed = HAL_DEVICE_CLOSED;
+	atomic_compare_exchange_strong(&dev->state, &closed, HAL_DEVICE_OPEN);
+	hal_store_release(&dev->told, HAL_DEVICE_OPEN);
 	return 0;
 fini:
 	drv->device->fini(dev);
@@ -227,7 +235,8 @@ void hal_device_abandon(struct hal_device *dev)
 
 	hal_err(HAL_LOG_CORE, "device %d (%s) is given up: its work does not end", dev->ordinal,
 		dev->info.name);
-	hal_store_release(&dev->state, HAL_DEVICE_LOST);
+	hal_store_release(&dev->hung, true);
+	hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
 	pthread_mutex_lock(&devs_lock);
 	hal_list_del(&dev->node);
 	pthread_cond_broadcast(&devs_changed);
@@ -251,16 +260,33 @@ void hal_device_abandon(struct hal_device *dev)
  */
 int hal_device_usable(struct hal_device *dev, const char *op)
 {
+	const char *cause;
+	int rc;
+
 	switch (hal_load_relaxed(&dev->state)) {
 	case HAL_DEVICE_OPEN:
 		return 0;
 	case HAL_DEVICE_FAULTED:
-		return hal_fail_at(-EIO, op, dev, 0, "device %d has a fault", dev->ordinal);
+		cause = hal_errno_name(hal_load_acquire(&dev->cause));
+		rc = hal_fail_at(-EIO, op, dev, 0, "device %d has a fault: %s", dev->ordinal,
+				 cause ? cause : "?");
+		return hal_hint(rc, "npu_device_restart() mends it; npu_device_get_health() says "
+				"more");
 	case HAL_DEVICE_STOPPED:
-		return hal_fail_at(-ESHUTDOWN, op, dev, 0, "device %d is stopped", dev->ordinal);
+		rc = hal_fail_at(-ESHUTDOWN, op, dev, 0, "device %d is stopped", dev->ordinal);
+		return hal_hint(rc, "npu_device_restart() makes it usable again");
 	default:
-		return hal_fail_at(-ENODEV, op, dev, 0, "device %d is lost", dev->ordinal);
+		rc = hal_fail_at(-ENODEV, op, dev, 0, "device %d is lost", dev->ordinal);
+		return hal_hint(rc, "npu_device_reset() closes it; the next use looks for it anew");
 	}
+}
+
+/* Questions are answered in every state but LOST. */
+static int there(struct hal_device *dev, const char *op)
+{
+	if (hal_load_relaxed(&dev->state) != HAL_DEVICE_LOST)
+		return 0;
+	return hal_device_usable(dev, op);
 }
 
 /**
@@ -268,7 +294,7 @@ int hal_device_usable(struct hal_device *dev, const char *op)
  * @dev: the device
  * @mi: out: total, free, used by this process
  *
- * Return: 0, -EOPNOTSUPP (no memory), the device's state, or as the driver fails.
+ * Return: 0, -EOPNOTSUPP (no memory), -ENODEV (lost), or as the driver fails.
  */
 int hal_device_mem_info(struct hal_device *dev, struct hal_mem_info *mi)
 {
@@ -278,7 +304,7 @@ int hal_device_mem_info(struct hal_device *dev, struct hal_mem_info *mi)
 	rc = hal_need(dev, NPU_CAP_MEM, "mem_info");
 	if (rc)
 		return rc;
-	rc = hal_device_usable(dev, "mem_info");
+	rc = there(dev, "mem_info");
 	if (rc)
 		return rc;
 	rc = dev->drv->device->mem_info(dev, mi);
@@ -291,7 +317,7 @@ int hal_device_mem_info(struct hal_device *dev, struct hal_mem_info *mi)
  * @dev: the device
  * @percent: out: 0 to 100
  *
- * Return: 0, -EOPNOTSUPP, the device's state, or as the driver fails.
+ * Return: 0, -EOPNOTSUPP, -ENODEV (lost), or as the driver fails.
  */
 int hal_device_utilization(struct hal_device *dev, uint32_t *percent)
 {
@@ -301,7 +327,7 @@ int hal_device_utilization(struct hal_device *dev, uint32_t *percent)
 	if (!dev->drv->device->utilization)
 		return hal_fail_at(-EOPNOTSUPP, "utilization", dev, 0,
 				   "device %d (%s) does not tell", dev->ordinal, dev->info.name);
-	rc = hal_device_usable(dev, "utilization");
+	rc = there(dev, "utilization");
 	return rc ? rc : dev->drv->device->utilization(dev, percent);
 }
 
@@ -310,7 +336,7 @@ int hal_device_utilization(struct hal_device *dev, uint32_t *percent)
  * @dev: the device
  * @ns: out: its time
  *
- * Return: 0, -EOPNOTSUPP, the device's state, or as the driver fails.
+ * Return: 0, -EOPNOTSUPP, -ENODEV (lost), or as the driver fails.
  */
 int hal_device_time(struct hal_device *dev, uint64_t *ns)
 {
@@ -319,7 +345,7 @@ int hal_device_time(struct hal_device *dev, uint64_t *ns)
 	*ns = 0;
 	rc = hal_need(dev, NPU_CAP_EVENT_TIMING, "device_time");
 	if (!rc)
-		rc = hal_device_usable(dev, "device_time");
+		rc = there(dev, "device_time");
 	return rc ? rc : dev->drv->device->time(dev, ns);
 }
 
@@ -329,7 +355,7 @@ int hal_device_time(struct hal_device *dev, uint64_t *ns)
  * @other: the other, of the same driver
  * @can: out: whether
  *
- * Return: 0, -EXDEV (another driver), the device's state, or as the driver fails.
+ * Return: 0, -EXDEV (another driver), -ENODEV (one is lost), or as the driver fails.
  */
 int hal_device_peer(struct hal_device *dev, struct hal_device *other, bool *can)
 {
@@ -339,9 +365,9 @@ int hal_device_peer(struct hal_device *dev, struct hal_device *other, bool *can)
 	if (dev->drv != other->drv)
 		return hal_fail_at(-EXDEV, "device_peer", dev, 0, "drivers %s and %s",
 				   dev->drv->name, other->drv->name);
-	rc = hal_device_usable(dev, "device_peer");
+	rc = there(dev, "device_peer");
 	if (!rc)
-		rc = hal_device_usable(other, "device_peer");
+		rc = there(other, "device_peer");
 	if (rc || !hal_device_can(dev, NPU_CAP_PEER) || !dev->drv->device->peer)
 		return rc;
 	return dev->drv->device->peer(dev, other, can);

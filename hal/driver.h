@@ -161,6 +161,40 @@ struct hal_task_error {
 	uint32_t tag;
 };
 
+/**
+ * struct hal_health - how a device is
+ * @state: enum hal_device_state as the hardware sees it: OPEN, FAULTED, STOPPED or LOST
+ * @cause: negative errno of the first fault since the device was last well, 0: none: -EHWPOISON (an
+ *	uncorrectable memory error), -ENOLINK (link), -ETIME (hang, or no heartbeat), -EIO (else),
+ *	-ENODEV (gone)
+ * @ecc_corrected: memory errors that were corrected
+ * @ecc_uncorrected: memory errors that were not
+ * @link_errors: errors of the link
+ * @hangs: tasks that did not end, heartbeats that did not come
+ * @text: what the driver has to say beside it, one line, or ""
+ *
+ * Counts are since the device was opened, and don't restart with it.
+ */
+struct hal_health {
+	uint32_t state;
+	int cause;
+	uint64_t ecc_corrected;
+	uint64_t ecc_uncorrected;
+	uint64_t link_errors;
+	uint64_t hangs;
+	char text[HAL_ERROR_TEXT];
+};
+
+/**
+ * struct hal_poison - device memory that an uncorrectable error has hit
+ * @addr: first address
+ * @size: bytes
+ */
+struct hal_poison {
+	uint64_t addr;
+	uint64_t size;
+};
+
 /* The bit of a timeline word that says that failures wait to be taken. */
 #define HAL_TIMELINE_ERROR (1ull << 63)
 
@@ -201,11 +235,27 @@ struct hal_driver_ops {
  * @time: the device's clock, ns; [C-DEV-3] it never goes back. Only with NPU_CAP_EVENT_TIMING
  * @peer: whether copies to memory of another open device of the driver can be direct.
  *	Optional: no
- * @stop: abort all work and refuse more until @restart. Only with NPU_CAP_ABORT
- * @restart: make the device usable again. Only with NPU_CAP_ABORT
+ * @stop: refuse work until @restart, discard what is queued, tell what runs to stop, and wait for
+ *	it until @deadline (as of hal_stream_ops.wait_host). [C-DEV-5] All that was submitted counts as
+ *	completed when it returns 0, and what was not run was not run at all. Comes from OPEN and
+ *	FAULTED. Only with NPU_CAP_ABORT. Return: 0, -ETIMEDOUT (something runs on: the device is
+ *	not used any more), -ENODEV
+ * @restart: make a stopped device usable again, its faults mended; contexts, memory, modules and
+ *	timed events stay. All streams are new ones afterwards; ->fini of the old ones comes before
+ *	or after. @attempt counts from 0: with each the driver may reach for a harder way, as closing
+ *	and opening the device under the same contexts. Only with NPU_CAP_ABORT. Return: 0;
+ *	-ENODEV (gone: not tried again); else it is tried again, HAL_RESTART_TRIES times in all
+ * @health: how the device is. Asks only: works in every state, wakes nothing, does not wait for
+ *	work. Optional: hal tells what hal_device_report() said. Return: 0, -ENODEV
+ * @poison: which memory uncorrectable errors have hit since the last @restart, up to @n ranges.
+ *	Optional: all of it counts as hit after -EHWPOISON. Return: how many there are, which may be
+ *	more than @n
  *
  * [C-DEV-4] A device can be closed and opened again, and has then all its memory and
  * streams free.
+ *
+ * Whoever in a driver finds out that its device has a fault or is gone says so at once by
+ * hal_device_report().
  */
 struct hal_device_ops {
 	size_t obj_size;
@@ -218,9 +268,14 @@ struct hal_device_ops {
 	int (*utilization)(struct hal_device *dev, uint32_t *percent);
 	int (*time)(struct hal_device *dev, uint64_t *ns);
 	int (*peer)(struct hal_device *dev, struct hal_device *other, bool *can);
-	int (*stop)(struct hal_device *dev);
-	int (*restart)(struct hal_device *dev);
+	int (*stop)(struct hal_device *dev, uint64_t deadline);
+	int (*restart)(struct hal_device *dev, uint32_t attempt);
+	int (*health)(struct hal_device *dev, struct hal_health *h);
+	int (*poison)(struct hal_device *dev, struct hal_poison *list, uint32_t n);
 };
+
+/* How often a restart is tried before the device is lost. */
+#define HAL_RESTART_TRIES 3u
 
 /**
  * struct hal_stream_ops - streams; all need NPU_CAP_STREAM
@@ -275,7 +330,13 @@ struct hal_device_ops {
  *	lock of hal's held, by one thread at a time: does not wait for work
  * @notify: [C-STREAM-14] write 1 to an eventfd once @seq has completed; @fd stays the caller's.
  *	Only with NPU_CAP_COMPLETION_FD
- * @abort: discard what is queued, stop what runs. Only with NPU_CAP_ABORT
+ * @abort: discard what is queued, stop what runs, and wait for it until @deadline. [C-STREAM-15]
+ *	What was submitted before counts as completed when it returns 0, failures of it may be kept or
+ *	dropped (hal takes and forgets them), and the stream takes work again, in mode stop as well.
+ *	Only with NPU_CAP_ABORT. Return: 0; -ETIMEDOUT: the running task does not end: what is
+ *	behind it is discarded when it does
+ * @at: what the stream is at: the task that runs or is next: its seq, op, place and tag; nothing
+ *	else of *@t is read. For messages; does not wait. Optional. Return: 0, -ENOENT (nothing)
  */
 struct hal_stream_ops {
 	size_t obj_size;
@@ -298,7 +359,8 @@ struct hal_stream_ops {
 	int (*errors)(struct hal_stream *s, struct hal_task_error *list, uint32_t n,
 		      uint64_t *dropped);
 	int (*notify)(struct hal_stream *s, uint64_t seq, int fd);
-	int (*abort)(struct hal_stream *s);
+	int (*abort)(struct hal_stream *s, uint64_t deadline);
+	int (*at)(struct hal_stream *s, struct hal_task_error *t);
 };
 
 /* Flags of hal_stream_ops.wait_host: enum npu_wait_mode in the low two bits. */

@@ -565,12 +565,66 @@ static int part_get(uint64_t event, struct hal_event **e, struct hal_point *p, c
 	return 0;
 }
 
+static bool was_cut(struct hal_event *e, const struct hal_point *p)
+{
+	bool cut;
+
+	pthread_mutex_lock(&e->ctx->lock);
+	cut = e->cut.stream == p->stream && e->cut.seq == p->seq;
+	pthread_mutex_unlock(&e->ctx->lock);
+	return cut;
+}
+
+static void cut_locked(struct hal_context *ctx, const struct hal_stream *s)
+{
+	struct hal_list *n;
+
+	hal_list_for_each(n, &ctx->events) {
+		struct hal_event *e = hal_list_entry(n, struct hal_event, node);
+		struct hal_stream_slot *slot = hal_stream_slot_at(e->last.stream);
+
+		if (!slot || (s && slot != s->slot))
+			continue;
+		/* a record under way writes it */
+		hal_spin_lock(&slot->slot.lock);
+		if (!hal_point_passed(&e->last))
+			e->cut = e->last;
+		hal_spin_unlock(&slot->slot.lock);
+	}
+}
+
+void hal_events_cut_stream(struct hal_stream *s)
+{
+	pthread_mutex_lock(&s->ctx->lock);
+	cut_locked(s->ctx, s);
+	pthread_mutex_unlock(&s->ctx->lock);
+}
+
+void hal_events_cut_device(struct hal_device *dev)
+{
+	struct hal_list *n;
+
+	pthread_mutex_lock(&dev->lock);
+	hal_list_for_each(n, &dev->contexts) {
+		struct hal_context *ctx = hal_list_entry(n, struct hal_context, node);
+
+		pthread_mutex_lock(&ctx->lock);
+		cut_locked(ctx, NULL);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
 static int part_time(uint64_t event, struct hal_event *e, const struct hal_point *p,
 		     const char *op, uint64_t *ns)
 {
 	if (!hal_point_done(p))
 		return hal_fail(-EINPROGRESS, op, "event 0x%llx has not completed yet",
 				(unsigned long long)event);
+	if (was_cut(e, p))
+		return hal_fail_at(-ECANCELED, op, e->ctx->dev, p->stream,
+				   "event 0x%llx: its record was discarded",
+				   (unsigned long long)event);
 	return e->ctx->dev->drv->event->timestamp(e, ns);
 }
 

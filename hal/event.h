@@ -16,6 +16,8 @@
  * @node: in one of the context's lists
  * @last: point of its last record: until then a task may write to it. Written under the submit
  *	lock of that stream
+ * @cut: the last record that was still on its way when a stop or an abort discarded it. Under the
+ *	context's lock
  */
 struct hal_event {
 	struct kref ref;
@@ -23,6 +25,7 @@ struct hal_event {
 	uint64_t handle;
 	struct hal_list node;
 	struct hal_point last;
+	struct hal_point cut;
 };
 
 /*
@@ -45,7 +48,8 @@ int hal_event_query(uint64_t event);
 int hal_event_sync(uint64_t event, int64_t timeout_ms, uint32_t flags);
 int hal_stream_wait_event(uint64_t stream, uint64_t event, uint64_t place);
 /*
- * Both timed and recorded (-EINVAL), both completed (-EINPROGRESS), of one device (-EXDEV).
+ * Both timed and recorded (-EINVAL), both completed (-EINPROGRESS), of one device (-EXDEV), neither
+ * discarded by an abort of its stream or a stop of its device (-ECANCELED).
  * [C-EVENT-4] elapsed(a, b) = timestamp(b) - timestamp(a).
  */
 int hal_event_elapsed(uint64_t start, uint64_t end, int64_t *ns);

@@ -229,6 +229,8 @@ void hal_handle_free(enum hal_handle_type type, struct hal_slot *slot)
 int hal_handle_error(enum hal_handle_type type, uint64_t h, const char *op)
 {
 	uint32_t i = hal_handle_index(h), gen = (uint32_t)h, now, seed;
+	uint64_t generation;
+	int ordinal;
 
 	if (!h)
 		return hal_fail(-EINVAL, op, "no %s was given", type_names[type]);
@@ -242,6 +244,11 @@ int hal_handle_error(enum hal_handle_type type, uint64_t h, const char *op)
 	if (i < hal_load_acquire(&high_mark[type])) {
 		now = hal_load_acquire(&slot_of(type, i)->gen);
 		seed = states[type].seed;	/* does not change once there is a slot */
+		if (type == HAL_HANDLE_STREAM && hal_stream_expired(h, &generation, &ordinal))
+			return hal_fail(-ESTALE, op, "stream 0x%llx is of generation %llu, "
+					"device %d is at %llu", (unsigned long long)h,
+					(unsigned long long)generation, ordinal,
+					(unsigned long long)generation + 1);
 		if ((gen & 1) && gen > seed && gen <= now)
 			return hal_fail(-ESTALE, op, "%s 0x%llx was destroyed",
 					type_names[type], (unsigned long long)h);

@@ -20,13 +20,16 @@
 /**
  * struct hal_stream_slot - the slot of a stream
  * @slot: the handle's part; its lock is the stream's submit lock
- * @err: failures may be in the stream's list that somebody has to be told of
+ * @err: HAL_ERR_*: what queries and waits have to look at
  * @next_seq: sequence number of the next task; written under the submit lock. Never restarts:
  *	the next stream in the slot goes on from it, so a point of an old stream is below it
  * @timeline: the driver's word, NULL: ask the driver; of a slot without a stream, @done
  * @done: last sequence number of the streams that were in the slot
  * @dev: device of the stream; read under the submit lock, or compared
  * @ctx: context of the stream; likewise
+ * @old: handle of the last stream here that a restart has ended; as the two below under the lock
+ * @old_generation: generation of its device
+ * @old_ordinal: the device
  */
 struct hal_stream_slot {
 	struct hal_slot slot;
@@ -36,7 +39,14 @@ struct hal_stream_slot {
 	uint64_t done;
 	struct hal_device *_Atomic dev;
 	struct hal_context *_Atomic ctx;
+	uint64_t old;
+	uint64_t old_generation;
+	int old_ordinal;
 } __attribute__((aligned(2 * HAL_CACHELINE)));
+
+/* hal_stream_slot.err: failures may be in the stream's list; its device is not OPEN. */
+#define HAL_ERR_FAILED 1u
+#define HAL_ERR_STATE 2u
 
 /**
  * struct hal_event_slot - the slot of an event
@@ -128,8 +138,21 @@ HAL_INLINE bool hal_word_failed(struct hal_stream_slot *slot, uint64_t word)
 	return (word & HAL_TIMELINE_ERROR) || hal_load_acquire(&slot->err);
 }
 
-/* With a reference: where there is no timeline, or a failure. */
+/* With a reference: where there is no timeline, or a failure, or the device is not OPEN. */
 int hal_query_slow(const struct hal_point *p);
+/* Whether a point has completed without anything to say; fills no record. */
+bool hal_clean_slow(const struct hal_point *p);
+HAL_INLINE bool hal_slot_clean(struct hal_stream_slot *slot, const struct hal_point *p)
+{
+	uint64_t word;
+
+	if (unlikely(!hal_slot_word(slot, &word)))
+		return hal_clean_slow(p);
+	if (!hal_word_covers(word, p->seq))
+		return false;
+	return likely(!hal_word_failed(slot, word)) || hal_clean_slow(p);
+}
+
 /* hal_point_query() for a slot that is there. */
 HAL_INLINE int hal_slot_query(struct hal_stream_slot *slot, const struct hal_point *p)
 {
@@ -166,6 +189,23 @@ static inline uint32_t hal_fills(void)
 int hal_driver_failed(int code, const char *op, const struct hal_device *dev, uint32_t fills);
 
 /* ---- devices, contexts ---- */
+
+/* Whether a failure may be a fault of the device, about which it is worth asking. */
+bool hal_fault_code(int code);
+/* False: the deadline has passed. */
+bool hal_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline);
+void hal_cond_init(pthread_cond_t *cond);
+/* Ends all streams of generations before the device's; their handles say so from now on. */
+void hal_streams_expire(struct hal_device *dev);
+void hal_streams_expire_context(struct hal_context *ctx);
+/* Why a handle is stale that a restart has ended; false: it is not that. */
+bool hal_stream_expired(uint64_t stream, uint64_t *generation, int *ordinal);
+/* Records on their way whose tasks are discarded: of all streams, or of one. */
+void hal_events_cut_device(struct hal_device *dev);
+void hal_events_cut_stream(struct hal_stream *s);
+/* Makes device memory unsafe. */
+void hal_memory_spoil(struct hal_device *dev, uint64_t addr, uint64_t size);
+void hal_memory_spoil_list(struct hal_device *dev, const struct hal_poison *list, uint32_t n);
 
 /* In the child of a fork: calls the drivers' ->fork_child. */
 void hal_driver_fork_child(void);
@@ -215,8 +255,20 @@ void hal_marks_put(struct hal_marks *m);
 
 /* Last completed sequence number, with HAL_TIMELINE_ERROR; asks the driver if it must. */
 int hal_stream_word(struct hal_stream *s, uint64_t *word);
-/* Waits by the driver alone: reports nothing. */
+/*
+ * Under the context's lock: its queries and waits have to look at the device's state. stop: it is
+ * being stopped, which ends waits under way.
+ */
+void hal_stream_mark_state(struct hal_stream *s, bool stop);
+/*
+ * -ECANCELED with a text when the device was stopped or the stream aborted since a wait began, at
+ * which hal_stream.reported was @since; else 0.
+ */
+int hal_stream_interrupted(struct hal_stream *s, uint64_t since);
+/* Waits by the driver alone: reports nothing, whatever the device's state, unless it is LOST. */
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
+/* The same as long as the device is OPEN; else, and then, 0: the caller looks at the state. */
+int hal_stream_wait_open(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
 /*
  * Whether a point has completed, well or not. The second is one load, for use under a spin lock:
  * it says no of a stream without a timeline.
@@ -338,12 +390,16 @@ int hal_memory_add_device(struct hal_device *dev);
 void hal_memory_del_device(struct hal_device *dev);
 /*
  * Looks both sides of a copy up: their devices, no references. Returns NULL, or what is wrong and
- * with *which side.
+ * with *which side: hal_memory_unsafe of a source that must not be read. *cures: the destination is
+ * unsafe, and all of it.
  */
+extern const char hal_memory_unsafe[];
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
 			    struct hal_device **dst_dev, struct hal_device **src_dev,
-			    const char **which);
-/* Checks a range of device memory; its device, no reference. */
+			    const char **which, bool *cures);
+/* Unsafe memory was written as a whole. */
+void hal_memory_written(void *ptr);
+/* Checks a range of device memory; its device, no reference. 1: it is unsafe, and all of it. */
 int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
 
 #endif /* HAL_INTERNAL_H */

@@ -125,6 +125,7 @@ static void undo(struct hal_memory *m)
 
 	switch (m->kind) {
 	case HAL_MEMORY_DEVICE:
+	case HAL_MEMORY_UNSAFE:
 		ops->free(m);
 		atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
 					  memory_order_relaxed);	/* a statistic */
@@ -363,6 +364,11 @@ free:
 	return rc;
 }
 
+static enum hal_memory_kind plain(enum hal_memory_kind kind)
+{
+	return kind == HAL_MEMORY_UNSAFE ? HAL_MEMORY_DEVICE : kind;
+}
+
 static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 {
 	struct hal_memory *m;
@@ -372,7 +378,7 @@ static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 		return 0;
 	pthread_rwlock_wrlock(&map_lock);
 	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	if (m && m->addr == ptr && m->kind == kind && !m->making)
+	if (m && m->addr == ptr && plain(m->kind) == kind && !m->making)
 		ours = take_out_locked(m);
 	pthread_rwlock_unlock(&map_lock);
 	if (!ours)
@@ -455,7 +461,8 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
 	/* what lies behind what was asked for is nobody's */
 	if (m && (uint64_t)(uintptr_t)ptr - m->range.start < m->size) {
-		info->kind = m->kind;
+		info->kind = plain(m->kind);
+		info->unsafe = m->kind == HAL_MEMORY_UNSAFE;
 		info->dev = m->ctx->dev;
 		info->base = m->addr;
 		info->size = m->size;
@@ -464,11 +471,14 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 	return 0;
 }
 
+const char hal_memory_unsafe[] = "its content may be spoilt by an uncorrectable memory error";
+
 /*
  * Looks at the span of bytes that begins at ptr: whose device memory it is (NULL:
- * the host's), and whether it may be used. Returns NULL or what is wrong with it.
+ * the host's), and whether it may be used. Returns NULL or what is wrong with it,
+ * of unsafe memory hal_memory_unsafe; *whole: it is all of the allocation.
  */
-static const char *look_locked(const void *ptr, uint64_t span, struct hal_device **dev)
+static const char *look_locked(const void *ptr, uint64_t span, struct hal_device **dev, bool *whole)
 {
 	uint64_t start = (uint64_t)(uintptr_t)ptr, last = start + (span - 1);
 	struct hal_memory *m = memory_of(hal_range_find(&map, start));
@@ -482,8 +492,13 @@ static const char *look_locked(const void *ptr, uint64_t span, struct hal_device
 	if (m && m->kind != HAL_MEMORY_REGISTERED) {
 		if (span > m->size || start - m->range.start > m->size - span)
 			return "a range that leaves its allocation";
-		if (m->kind == HAL_MEMORY_DEVICE)
+		if (m->kind == HAL_MEMORY_DEVICE) {
 			*dev = m->ctx->dev;
+		} else if (m->kind == HAL_MEMORY_UNSAFE) {
+			*dev = m->ctx->dev;
+			*whole = span == m->size;
+			return hal_memory_unsafe;
+		}
 		return NULL;
 	}
 	above = hal_range_find(&va_map, start);
@@ -497,10 +512,13 @@ static const char *look_locked(const void *ptr, uint64_t span, struct hal_device
 int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op)
 {
 	const char *wrong;
+	bool whole;
 
 	pthread_rwlock_rdlock(&map_lock);
-	wrong = look_locked(ptr, size, dev);
+	wrong = look_locked(ptr, size, dev, &whole);
 	pthread_rwlock_unlock(&map_lock);
+	if (wrong == hal_memory_unsafe)
+		return whole;
 	if (!wrong && !*dev)
 		wrong = "not device memory";
 	return wrong ? hal_fail(-EINVAL, op, "%zu bytes at %p: %s", size, ptr, wrong) : 0;
@@ -508,17 +526,91 @@ int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const
 
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
 			    struct hal_device **dst_dev, struct hal_device **src_dev,
-			    const char **which)
+			    const char **which, bool *cures)
 {
 	const char *wrong;
+	bool whole;
 
 	*which = "destination";
+	*cures = false;
 	pthread_rwlock_rdlock(&map_lock);
-	wrong = look_locked(c->dst, dst_span, dst_dev);
-	if (!wrong) {
+	wrong = look_locked(c->dst, dst_span, dst_dev, cures);
+	if (!wrong || wrong == hal_memory_unsafe) {
 		*which = "source";
-		wrong = look_locked(c->src, src_span, src_dev);
+		wrong = look_locked(c->src, src_span, src_dev, &whole);
 	}
 	pthread_rwlock_unlock(&map_lock);
 	return wrong;
+}
+
+/* ---- after an uncorrectable error ---------------------------------------------------------- */
+
+static void spoil_context(struct hal_context *ctx, uint64_t addr, uint64_t size)
+{
+	struct hal_list *n;
+
+	pthread_mutex_lock(&ctx->lock);
+	pthread_rwlock_wrlock(&map_lock);
+	hal_list_for_each(n, &ctx->memory) {
+		struct hal_memory *m = hal_list_entry(n, struct hal_memory, node);
+
+		/* the two overlap: one begins inside the other */
+		if (m->kind == HAL_MEMORY_DEVICE &&
+		    (m->range.start - addr < size || addr - m->range.start < m->real_size))
+			m->kind = HAL_MEMORY_UNSAFE;
+	}
+	pthread_rwlock_unlock(&map_lock);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+void hal_memory_spoil(struct hal_device *dev, uint64_t addr, uint64_t size)
+{
+	struct hal_list *n;
+
+	pthread_mutex_lock(&dev->lock);
+	hal_list_for_each(n, &dev->contexts)
+		spoil_context(hal_list_entry(n, struct hal_context, node), addr, size);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void hal_memory_spoil_list(struct hal_device *dev, const struct hal_poison *list, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		hal_memory_spoil(dev, list[i].addr, list[i].size);
+}
+
+/**
+ * hal_mem_set_safe() - say that unsafe memory may be read again
+ * @ptr: start of an allocation of device memory
+ *
+ * Return: 0, also of one that is safe; -EINVAL.
+ */
+int hal_mem_set_safe(void *ptr)
+{
+	struct hal_memory *m;
+	bool ok;
+
+	pthread_rwlock_wrlock(&map_lock);
+	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
+	ok = m && m->addr == ptr && plain(m->kind) == HAL_MEMORY_DEVICE && !m->making;
+	if (ok)
+		m->kind = HAL_MEMORY_DEVICE;
+	pthread_rwlock_unlock(&map_lock);
+	if (!ok)
+		return hal_fail(-EINVAL, "mem_set_safe", "%p is not the start of device memory",
+				ptr);
+	return 0;
+}
+
+void hal_memory_written(void *ptr)
+{
+	struct hal_memory *m;
+
+	pthread_rwlock_wrlock(&map_lock);
+	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
+	if (m && m->kind == HAL_MEMORY_UNSAFE && m->addr == ptr)
+		m->kind = HAL_MEMORY_DEVICE;
+	pthread_rwlock_unlock(&map_lock);
 }

@@ -13,6 +13,7 @@ enum hal_memory_kind {
 	HAL_MEMORY_DEVICE = 1,
 	HAL_MEMORY_HOST = 2,		/* pinned, ours */
 	HAL_MEMORY_REGISTERED = 3,	/* pinned, the caller's */
+	HAL_MEMORY_UNSAFE = 4,		/* device memory after an uncorrectable error */
 };
 
 /* Flags of an allocation. */
@@ -47,7 +48,8 @@ struct hal_memory {
 
 /**
  * struct hal_pointer - what a pointer is
- * @kind: enum hal_memory_kind, 0: memory that we know nothing of
+ * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE
+ * @unsafe: device memory whose content an uncorrectable error may have spoilt
  * @dev: its device, no reference; NULL for unknown memory
  * @base: start of the allocation
  * @size: bytes of the allocation
@@ -57,6 +59,7 @@ struct hal_pointer {
 	struct hal_device *dev;
 	void *base;
 	size_t size;
+	bool unsafe;
 };
 
 /*
@@ -77,6 +80,13 @@ int hal_mem_host_unregister(void *ptr);
 
 int hal_pointer_info(const void *ptr, struct hal_pointer *info);
 
+/*
+ * [C-MEM-8] Copies from unsafe memory give -EHWPOISON. A copy or fill that covers the allocation
+ * whole makes it safe, from its submission on, and so does this. ptr: the start of an allocation
+ * of device memory. Return: 0, -EINVAL.
+ */
+int hal_mem_set_safe(void *ptr);
+
 /**
  * hal_copy_check() - check a copy and resolve its direction
  * @c: the copy; kind is resolved, peer set. NPU_COPY_H2H stays when no side is device memory
@@ -84,8 +94,9 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info);
  * @src_dev: out: the same of src
  * @op: for the error record
  *
- * Return: 0 (width or height 0: nothing to do, kind is NPU_COPY_H2H), -EINVAL (NULL, pitch,
- * overflow, a kind that the pointers contradict, a range that leaves its allocation).
+ * Return: 0 (width or height 0: nothing to do, kind is NPU_COPY_H2H); 1: fine as well, and it makes
+ * its destination safe; -EINVAL (NULL, pitch, overflow, a kind that the pointers contradict, a range
+ * that leaves its allocation), -EHWPOISON (the source is unsafe).
  */
 int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
 		   const char *op);

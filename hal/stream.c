@@ -19,6 +19,7 @@ static void init_base(struct hal_stream *s, struct hal_context *ctx,
 	s->fail_mode = attr->fail_mode;
 	hal_store_relaxed(&s->wait_mode, (uint32_t)attr->wait_mode);
 	s->kind = attr->kind;
+	s->generation = hal_load_acquire(&ctx->dev->generation);
 	pthread_mutex_init(&s->err_lock, NULL);
 }
 
@@ -54,6 +55,12 @@ static int check_attr(const struct hal_device *dev, const struct hal_stream_attr
 	return hal_fail_at(-EINVAL, "stream_create", dev, 0, "%s %lld", what, value);
 }
 
+/* Whoever changes the state comes by later, or has changed it before. */
+static uint32_t state_flag(const struct hal_stream *s)
+{
+	return hal_load_acquire(&s->ctx->dev->state) == HAL_DEVICE_OPEN ? 0 : HAL_ERR_STATE;
+}
+
 /*
  * Makes the stream findable, and part of its context - which may end at any moment
  * from then on, and the stream with it.
@@ -66,13 +73,17 @@ static int publish(struct hal_stream *s, uint64_t *handle)
 
 	pthread_mutex_lock(&ctx->lock);
 	rc = hal_context_alive_locked(ctx, "stream_create");
+	/* a restart that has been through the list already would not find it */
+	if (!rc && s->generation != hal_load_acquire(&ctx->dev->generation))
+		rc = hal_fail_at(-ESTALE, "stream_create", ctx->dev, 0,
+				 "device %d was restarted meanwhile", ctx->dev->ordinal);
 	if (!rc) {
 		hal_list_add_tail(&ctx->streams, &s->node);
 		hal_spin_lock(&slot->slot.lock);
 		/* relaxed: the generation is released behind them */
 		hal_store_relaxed(&slot->dev, ctx->dev);
 		hal_store_relaxed(&slot->ctx, ctx);
-		hal_store_relaxed(&slot->err, 0);
+		hal_store_relaxed(&slot->err, state_flag(s));
 		hal_store_release(&slot->timeline, s->timeline);
 		s->handle = hal_handle_publish(HAL_HANDLE_STREAM, &slot->slot, s);
 		*handle = s->handle;
@@ -238,6 +249,25 @@ int hal_stream_drain(struct hal_stream *s, uint64_t deadline)
 	return rc;
 }
 
+/*
+ * With the context's lock held. The mark is taken away only with the stream: what
+ * is marked here and has its device back is ended by the restart.
+ */
+void hal_stream_mark_state(struct hal_stream *s, bool stop)
+{
+	pthread_mutex_lock(&s->err_lock);
+	if (stop) {
+		s->stopped_at = hal_load_relaxed(&s->reported) + 1;	/* relaxed: locked */
+		hal_store_release(&s->reported, s->stopped_at);
+	}
+	if (!s->gone) {
+		hal_spin_lock(&s->slot->slot.lock);
+		atomic_fetch_or(&s->slot->err, state_flag(s));
+		hal_spin_unlock(&s->slot->slot.lock);
+	}
+	pthread_mutex_unlock(&s->err_lock);
+}
+
 /* From now on points of the stream are done, and the slot does not lead to it. */
 static void detach(struct hal_stream *s)
 {
@@ -326,6 +356,8 @@ int hal_stream_destroy(uint64_t stream, int64_t timeout_ms)
 		s->going = 0;
 		hal_stream_restore(s);
 		pthread_mutex_unlock(&ctx->lock);
+		/* a restart meanwhile has left it to us */
+		hal_streams_expire_context(ctx);
 		goto put;
 	}
 	hal_stream_collect(s);	/* for the log */
@@ -376,23 +408,120 @@ int hal_stream_rehandle(uint64_t stream, uint64_t *renewed)
 /**
  * hal_stream_abort() - discard what is queued, stop what runs, forget failures
  * @stream: the stream
+ * @timeout_ms: how long what runs may take to end
  *
- * Return: 0, -EINVAL, -EBADF, -ESTALE, -EOPNOTSUPP, the device's state, or as the driver fails.
+ * Return: 0, -EINVAL, -EBADF, -ESTALE, -EOPNOTSUPP, -ETIMEDOUT, -EDEADLK, the device's state, or as
+ * the driver fails.
  */
-int hal_stream_abort(uint64_t stream)
+int hal_stream_abort(uint64_t stream, int64_t timeout_ms)
 {
 	struct hal_stream *s = hal_stream_get(stream, "stream_abort");
+	uint32_t fills;
 	int rc;
 
 	if (!s)
 		return hal_error_last()->code;
 	rc = hal_need(s->ctx->dev, NPU_CAP_ABORT, "stream_abort");
 	if (!rc)
+		rc = hal_may_block("stream_abort");
+	if (!rc)
 		rc = hal_device_usable(s->ctx->dev, "stream_abort");
-	if (!rc)
-		rc = s->ops->abort(s);
-	if (!rc)
+	if (rc)
+		goto put;
+	pthread_mutex_lock(&s->err_lock);
+	s->aborted_at = hal_load_relaxed(&s->reported) + 1;	/* relaxed: under the lock */
+	hal_store_release(&s->reported, s->aborted_at);
+	pthread_mutex_unlock(&s->err_lock);
+	hal_events_cut_stream(s);
+	fills = hal_fills();
+	rc = s->ops->abort(s, hal_sys_deadline(timeout_ms));
+	if (rc == -ETIMEDOUT)
+		hal_fail_at(rc, "stream_abort", s->ctx->dev, stream,
+			    "stream 0x%llx: what runs there does not end",
+			    (unsigned long long)stream);
+	else if (rc)
+		hal_driver_failed(rc, "stream_abort", s->ctx->dev, fills);
+	else
 		hal_stream_forget(s);
+put:
 	hal_stream_put(s);
 	return rc;
+}
+
+/* ---- the end of a generation ------------------------------------------------------------ */
+
+/* A stream of an older generation that nobody else is ending, made ours. */
+static struct hal_stream *next_old(struct hal_context *ctx)
+{
+	uint64_t now = hal_load_acquire(&ctx->dev->generation);
+	struct hal_stream *found = NULL;
+	struct hal_list *n;
+
+	pthread_mutex_lock(&ctx->lock);
+	hal_list_for_each(n, &ctx->streams) {
+		struct hal_stream *s = hal_list_entry(n, struct hal_stream, node);
+
+		if (s->going || s->generation == now)
+			continue;
+		s->going = HAL_GOING_ALONE;
+		hal_stream_retire(s);
+		found = s;
+		break;
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return found;
+}
+
+static void expire(struct hal_stream *s)
+{
+	struct hal_stream_slot *slot = s->slot;
+
+	hal_spin_lock(&slot->slot.lock);
+	slot->old = hal_load_relaxed(&s->handle);	/* relaxed: nobody changes it now */
+	slot->old_generation = s->generation;
+	slot->old_ordinal = s->ctx->dev->ordinal;
+	hal_spin_unlock(&slot->slot.lock);
+	hal_stream_finish(s);
+}
+
+void hal_streams_expire_context(struct hal_context *ctx)
+{
+	struct hal_stream *s;
+
+	while ((s = next_old(ctx)))
+		expire(s);
+}
+
+void hal_streams_expire(struct hal_device *dev)
+{
+	struct hal_stream *s;
+	struct hal_list *n;
+
+	do {
+		s = NULL;
+		pthread_mutex_lock(&dev->lock);
+		hal_list_for_each(n, &dev->contexts) {
+			s = next_old(hal_list_entry(n, struct hal_context, node));
+			if (s)
+				break;
+		}
+		pthread_mutex_unlock(&dev->lock);
+		if (s)
+			expire(s);
+	} while (s);
+}
+
+bool hal_stream_expired(uint64_t stream, uint64_t *generation, int *ordinal)
+{
+	struct hal_stream_slot *slot = hal_stream_slot_at(stream);
+	bool is;
+
+	if (!slot)
+		return false;
+	hal_spin_lock(&slot->slot.lock);
+	is = slot->old == stream;
+	*generation = slot->old_generation;
+	*ordinal = slot->old_ordinal;
+	hal_spin_unlock(&slot->slot.lock);
+	return is;
 }

@@ -11,8 +11,10 @@
  * of the streams that were in the slot it belongs to.
  *
  * Every function answers a handle of 0 with -EINVAL, one that was never given
- * out with -EBADF, one of a destroyed stream with -ESTALE, and a device that is
- * lost with -ENODEV.
+ * out with -EBADF, one of a destroyed stream with -ESTALE, as one of a stream that
+ * a restart of its device has ended; a device that is lost with -ENODEV, stopped
+ * with -ESHUTDOWN, faulted with -EIO. A wait or query on a faulted device tells
+ * of the failures of its stream first.
  */
 #ifndef HAL_STREAM_H
 #define HAL_STREAM_H
@@ -42,13 +44,17 @@ struct hal_stream_slot;
  * @fail_mode: what it does after a failure
  * @wait_mode: how threads wait for it, unless they say otherwise
  * @kind: the runtime's own
- * @err_lock: Protects: @errors, @error_count, @reported, @error_dropped, @gone; the driver's
- *	->errors is called with it held
+ * @generation: hal_device.generation that it was made in
+ * @err_lock: Protects: @errors, @error_count, @reported, @aborted_at, @stopped_at, @error_dropped,
+ *	@gone, @look; the driver's ->errors is called with it held
  * @errors: failures taken from the driver
  * @error_count: entries of @errors
- * @reported: counts reports; a wait that began before a report learns of it, too
+ * @reported: counts reports, aborts and stops; a wait that began before one learns of it, too
+ * @aborted_at: @reported of the last abort
+ * @stopped_at: @reported of the stop of its device
  * @error_dropped: failures for which there was no room
  * @gone: the slot is not this stream's any more
+ * @look: a failure was taken that may be a fault of the device
  */
 struct hal_stream {
 	struct kref ref;
@@ -65,6 +71,7 @@ struct hal_stream {
 	enum npu_fail_mode fail_mode;
 	_Atomic uint32_t wait_mode;
 	uint32_t kind;
+	uint64_t generation;
 	pthread_mutex_t err_lock;
 	struct hal_stream_error {
 		struct hal_task_error e;
@@ -72,8 +79,11 @@ struct hal_stream {
 	} errors[HAL_STREAM_ERRORS];
 	uint32_t error_count;
 	_Atomic uint64_t reported;
+	uint64_t aborted_at;
+	uint64_t stopped_at;
 	uint64_t error_dropped;
 	bool gone;
+	bool look;
 };
 
 /**
@@ -140,8 +150,12 @@ int hal_stream_point(uint64_t stream, struct hal_point *p, const char *op);
 int hal_stream_query(uint64_t stream);
 /* Waits for what was submitted before the call; flags: HAL_WAIT_*, mode 0: the stream's. */
 int hal_stream_sync(uint64_t stream, int64_t timeout_ms, uint32_t flags);
-/* Discards what is queued, stops what runs, forgets failures. Only with NPU_CAP_ABORT. */
-int hal_stream_abort(uint64_t stream);
+/*
+ * Discards what is queued, stops what runs, forgets failures. Waits under way end with -ECANCELED.
+ * Only with NPU_CAP_ABORT. -ETIMEDOUT: the running task does not end; what is behind it is
+ * discarded, its failures are kept. -EDEADLK: inside a callback.
+ */
+int hal_stream_abort(uint64_t stream, int64_t timeout_ms);
 /* An eventfd becomes readable once the point has completed. */
 int hal_point_notify(const struct hal_point *p, int fd);
 

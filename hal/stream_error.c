@@ -17,8 +17,12 @@ static void set_flag_locked(struct hal_stream *s)
 
 	for (i = 0; i < s->error_count; i++)
 		any |= untold(s, &s->errors[i]);
-	if (!s->gone)
-		hal_store_release(&s->slot->err, any);
+	if (s->gone)
+		return;
+	if (any)
+		atomic_fetch_or(&s->slot->err, HAL_ERR_FAILED);
+	else
+		atomic_fetch_and(&s->slot->err, ~HAL_ERR_FAILED);
 }
 
 /* Makes room by those that were told of; who still waits for them learns of the later ones. */
@@ -54,10 +58,11 @@ static void collect_locked(struct hal_stream *s)
 	room = HAL_STREAM_ERRORS - s->error_count;
 	if (room) {
 		if (!s->gone)
-			hal_store_release(&s->slot->err, 1);
+			atomic_fetch_or(&s->slot->err, HAL_ERR_FAILED);
 		n = s->ops->errors(s, list, room, &s->error_dropped);
 		for (i = 0; n > 0 && i < (uint32_t)n; i++) {
 			log_failure(s, &list[i]);
+			s->look |= hal_fault_code(list[i].code);
 			s->errors[s->error_count].e = list[i];
 			s->errors[s->error_count++].reported_at = 0;
 		}
@@ -65,11 +70,22 @@ static void collect_locked(struct hal_stream *s)
 	set_flag_locked(s);
 }
 
+/* Gives the lock back. A failure that may be a fault of the device is a reason to ask. */
+static void unlock(struct hal_stream *s)
+{
+	bool look = s->look;
+
+	s->look = false;
+	pthread_mutex_unlock(&s->err_lock);
+	if (unlikely(look))
+		hal_device_look(s->ctx->dev);
+}
+
 void hal_stream_collect(struct hal_stream *s)
 {
 	pthread_mutex_lock(&s->err_lock);
 	collect_locked(s);
-	pthread_mutex_unlock(&s->err_lock);
+	unlock(s);
 }
 
 int hal_stream_peek(struct hal_stream *s, uint64_t seq)
@@ -88,7 +104,7 @@ int hal_stream_peek(struct hal_stream *s, uint64_t seq)
 		first = f->e.seq;
 		rc = f->e.code;
 	}
-	pthread_mutex_unlock(&s->err_lock);
+	unlock(s);
 	return rc;
 }
 
@@ -138,7 +154,7 @@ void hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struc
 		r->more += s->error_dropped;
 		s->error_dropped = 0;
 	}
-	pthread_mutex_unlock(&s->err_lock);
+	unlock(s);
 }
 
 int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since)
@@ -165,5 +181,5 @@ void hal_stream_forget(struct hal_stream *s)
 	s->error_count = 0;
 	s->error_dropped = 0;
 	set_flag_locked(s);
-	pthread_mutex_unlock(&s->err_lock);
+	unlock(s);
 }

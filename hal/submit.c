@@ -242,6 +242,14 @@ static int issue_copy(struct hal_stream_slot *slot, struct hal_stream *s,
 	return s->ops->copy(s, t, &c->c);
 }
 
+/* Behind the submission of what writes unsafe memory as a whole. */
+static int cure(int rc, void *dst)
+{
+	if (!rc)
+		hal_memory_written(dst);
+	return rc;
+}
+
 static int check_stream(uint64_t stream, const char *op)
 {
 	struct hal_point p;
@@ -266,8 +274,8 @@ int hal_stream_copy(uint64_t stream, const struct hal_copy *c, uint64_t place)
 	int rc;
 
 	rc = hal_copy_check(&copy.c, &copy.dst_dev, &copy.src_dev, "copy");
-	if (rc)
-		return rc;
+	if (unlikely(rc))
+		return rc < 0 ? rc : cure(submit(&sub, issue_copy, &copy), c->dst);
 	if (!c->width || !c->height)
 		return check_stream(stream, "copy");
 	if (copy.c.kind == NPU_COPY_H2H) {
@@ -318,7 +326,9 @@ int hal_stream_fill(uint64_t stream, void *dst, int byte, size_t size, uint64_t 
 	if (!size)
 		return check_stream(stream, "fill");
 	rc = hal_range_check(dst, size, &f.dev, "fill");
-	return rc ? rc : submit(&sub, issue_fill, &f);
+	if (unlikely(rc))
+		return rc < 0 ? rc : cure(submit(&sub, issue_fill, &f), dst);
+	return submit(&sub, issue_fill, &f);
 }
 
 /* ---- callback, record ------------------------------------------------------------------------ */
@@ -446,7 +456,7 @@ int hal_stream_wait_point(uint64_t stream, const struct hal_point *p, uint64_t p
 		return 0;
 	if (unlikely(!slot))
 		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "stream_wait");
-	if (!hal_slot_query(slot, p))
+	if (hal_slot_clean(slot, p))
 		return 0;
 	if (p->seq >= hal_load_acquire(&slot->next_seq))
 		return hal_fail(-EINVAL, "stream_wait", "stream 0x%llx has had no task %llu",

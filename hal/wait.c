@@ -2,6 +2,9 @@
 /*
  * How far streams are: queries, and waits by the host.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "hal/internal.h"
 
 int hal_stream_word(struct hal_stream *s, uint64_t *word)
@@ -15,9 +18,18 @@ int hal_stream_word(struct hal_stream *s, uint64_t *word)
 
 /* ---- queries --------------------------------------------------------------------- */
 
+/* On a device that has a fault its failures come first. */
+static int query_state(struct hal_stream *s, uint64_t seq, uint32_t state)
+{
+	int rc = state == HAL_DEVICE_FAULTED ? hal_stream_peek(s, seq) : 0;
+
+	return rc ? rc : hal_device_usable(s->ctx->dev, "query");
+}
+
 HAL_COLD int hal_query_slow(const struct hal_point *p)
 {
 	struct hal_stream *s = hal_point_get(p);
+	uint32_t state;
 	uint64_t word;
 	int rc;
 
@@ -28,8 +40,28 @@ HAL_COLD int hal_query_slow(const struct hal_point *p)
 		rc = -EINPROGRESS;
 	else if (!rc && hal_word_failed(s->slot, word))
 		rc = hal_stream_peek(s, p->seq);
+	/* after the failures were taken: they may say that the device has a fault */
+	state = hal_load_acquire(&s->ctx->dev->state);
+	if (unlikely(state != HAL_DEVICE_OPEN) && (!rc || rc == -EINPROGRESS ||
+						   state != HAL_DEVICE_FAULTED))
+		rc = query_state(s, p->seq, state);
 	hal_stream_put(s);
 	return rc;
+}
+
+HAL_COLD bool hal_clean_slow(const struct hal_point *p)
+{
+	struct hal_stream *s = hal_point_get(p);
+	uint64_t word;
+	bool clean;
+
+	if (!s)
+		return true;
+	clean = !hal_stream_word(s, &word) && hal_word_covers(word, p->seq) &&
+		hal_load_acquire(&s->ctx->dev->state) == HAL_DEVICE_OPEN &&
+		(!hal_word_failed(s->slot, word) || !hal_stream_peek(s, p->seq));
+	hal_stream_put(s);
+	return clean;
 }
 
 /**
@@ -60,7 +92,18 @@ bool hal_point_passed(const struct hal_point *p)
 
 bool hal_point_done(const struct hal_point *p)
 {
-	return hal_point_passed(p) || hal_query_slow(p) != -EINPROGRESS;
+	struct hal_stream *s;
+	uint64_t word;
+	bool done;
+
+	if (hal_point_passed(p))
+		return true;
+	s = hal_point_get(p);
+	if (!s)
+		return true;
+	done = !hal_stream_word(s, &word) && hal_word_covers(word, p->seq);
+	hal_stream_put(s);
+	return done;
 }
 
 /**
@@ -128,9 +171,60 @@ int hal_stream_progress(uint64_t stream, uint64_t *submitted, uint64_t *complete
 
 /* ---- waits ------------------------------------------------------------------------- */
 
-int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)
+int hal_stream_interrupted(struct hal_stream *s, uint64_t since)
 {
 	struct hal_device *dev = s->ctx->dev;
+	bool stopped, aborted;
+
+	pthread_mutex_lock(&s->err_lock);
+	stopped = s->stopped_at > since;
+	aborted = s->aborted_at > since;
+	pthread_mutex_unlock(&s->err_lock);
+	if (stopped)
+		return hal_fail_at(-ECANCELED, "wait", dev, s->handle,
+				   "stream 0x%llx: device %d was stopped during the wait",
+				   (unsigned long long)s->handle, dev->ordinal);
+	if (aborted)
+		return hal_fail_at(-ECANCELED, "wait", dev, s->handle,
+				   "stream 0x%llx was aborted during the wait",
+				   (unsigned long long)s->handle);
+	return 0;
+}
+
+/* Names what the stream is at, which is what the wait was too short for. */
+static int timed_out(struct hal_stream *s, uint64_t seq)
+{
+	struct hal_task_error at = { .seq = 0 };
+	struct hal_error e = { .code = -ETIMEDOUT, .op = "wait" };
+	const char *tag;
+	int n;
+
+	e.device = s->ctx->dev->ordinal;
+	e.generation = hal_load_relaxed(&s->ctx->dev->generation);
+	e.stream = s->handle;
+	e.seq = seq;
+	n = snprintf(e.text, sizeof(e.text), "stream 0x%llx: task %llu was not done in time",
+		     (unsigned long long)e.stream, (unsigned long long)seq);
+	if (s->ops->at && !s->ops->at(s, &at)) {
+		tag = hal_tag_name(at.tag);
+		snprintf(e.text + n, sizeof(e.text) - (size_t)n, ": it is at task %llu (%s)%s%s",
+			 (unsigned long long)at.seq, at.op ? at.op : "?",
+			 *tag ? ", tag " : "", tag);
+		strcpy(e.tag, tag);
+		e.place = at.place;
+	}
+	return hal_fail_record(&e);
+}
+
+/* Not a failure: the device is not OPEN, so that there is nothing to wait for. */
+#define NOT_OPEN 1
+
+/* any: whatever the state, if the device is not LOST. */
+HAL_INLINE int wait_driver(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags,
+			   bool any)
+{
+	struct hal_device *dev = s->ctx->dev;
+	uint32_t fills, state;
 	uint64_t word;
 	int rc;
 
@@ -138,16 +232,44 @@ int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, 
 	rc = hal_stream_word(s, &word);
 	if (rc || hal_word_covers(word, seq))
 		return rc;
-	if (unlikely(hal_load_relaxed(&dev->state) == HAL_DEVICE_LOST))
-		return hal_device_usable(dev, "wait");
+	state = hal_load_relaxed(&dev->state);
+	if (unlikely(state != HAL_DEVICE_OPEN) && (!any || state == HAL_DEVICE_LOST))
+		return any ? hal_device_usable(dev, "wait") : NOT_OPEN;
 	if (!(flags & HAL_WAIT_MODE_MASK))
 		flags |= hal_load_relaxed(&s->wait_mode);
+	fills = hal_fills();
 	rc = s->ops->wait_host(s, seq, deadline, flags);
-	if (rc == -ETIMEDOUT)
-		return hal_fail_at(rc, "wait", dev, s->handle,
-				   "stream 0x%llx: task %llu was not done in time",
-				   (unsigned long long)s->handle, (unsigned long long)seq);
-	return rc;
+	if (likely(!rc))
+		return 0;
+	/* perhaps for a fault; who only polls has no time to ask */
+	if (rc != -ETIMEDOUT || deadline > 1)
+		hal_device_look(dev);
+	return rc == -ETIMEDOUT ? timed_out(s, seq) : hal_driver_failed(rc, "wait", dev, fills);
+}
+
+int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)
+{
+	return wait_driver(s, seq, deadline, flags, true);
+}
+
+int hal_stream_wait_open(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)
+{
+	int rc = wait_driver(s, seq, deadline, flags, false);
+
+	return rc == NOT_OPEN ? 0 : rc;
+}
+
+/* What a wait comes to that has failed, or after which there is something to say. */
+static HAL_COLD int sync_disturbed(struct hal_stream *s, uint64_t seq, uint64_t since, int rc)
+{
+	int why = hal_stream_interrupted(s, since);
+
+	if (!why && (!rc || hal_load_acquire(&s->ctx->dev->state) == HAL_DEVICE_FAULTED))
+		why = hal_stream_outcome(s, seq, since);
+	/* its failures may have said that there is a fault */
+	if (!why && hal_load_acquire(&s->ctx->dev->state) != HAL_DEVICE_OPEN)
+		why = hal_device_usable(s->ctx->dev, "wait");
+	return why ? why : rc;
 }
 
 /* With a reference, which is given back. */
@@ -156,12 +278,12 @@ static int sync_slow(struct hal_stream *s, uint64_t seq, int64_t timeout_ms, uin
 	uint64_t since = hal_load_acquire(&s->reported), word;
 	int rc;
 
-	rc = hal_stream_wait_host(s, seq, hal_sys_deadline(timeout_ms), flags);
-	if (!rc)
+	rc = wait_driver(s, seq, hal_sys_deadline(timeout_ms), flags, false);
+	if (likely(!rc))
 		rc = hal_stream_word(s, &word);
-	if (!rc && unlikely(hal_word_failed(s->slot, word) ||
-			    hal_load_acquire(&s->reported) != since))
-		rc = hal_stream_outcome(s, seq, since);
+	if (unlikely(rc || hal_word_failed(s->slot, word) ||
+		     hal_load_acquire(&s->reported) != since))
+		rc = sync_disturbed(s, seq, since, rc == NOT_OPEN ? 0 : rc);
 	hal_stream_put(s);
 	return rc;
 }
@@ -257,6 +379,8 @@ int hal_point_notify(const struct hal_point *p, int fd)
 	if (!s)
 		return signal_now(fd);
 	rc = hal_need(s->ctx->dev, NPU_CAP_COMPLETION_FD, "notify");
+	if (!rc)
+		rc = hal_device_usable(s->ctx->dev, "notify");
 	if (!rc)
 		rc = hal_stream_word(s, &word);
 	if (!rc && hal_word_covers(word, p->seq))

@@ -157,7 +157,7 @@ static int copy_now(struct hal_copy *c, const char *op)
 	if (unlikely(hal_in_callback()))
 		return hal_fail(-EDEADLK, op, "a callback must not wait");
 	err = hal_copy_check(c, &dst, &src, op);
-	if (unlikely(err))
+	if (unlikely(err < 0))
 		return err;
 	if (!dst && !src)
 		return copy_host(c);

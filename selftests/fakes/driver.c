@@ -179,6 +179,7 @@ static int device_init(struct hal_device *dev)
 	if (rc)
 		return rc;
 	d->va = *va;
+	d->health.state = HAL_DEVICE_OPEN;
 	dev->info.va_start = (uintptr_t)d->va;
 	fake_object(1);
 	return 0;
@@ -248,16 +249,79 @@ static int peer(struct hal_device *dev, struct hal_device *other, bool *can)
 	return 0;
 }
 
-static int stop(struct hal_device *dev)
+static int stop(struct hal_device *dev, uint64_t deadline)
 {
-	fake_set_state(dev, HAL_DEVICE_STOPPED);
-	return 0;
+	int rc = fake_op(FAKE_STOP);
+
+	return rc ? rc : fake_streams_stop(dev, deadline);
 }
 
-static int restart(struct hal_device *dev)
+static int restart(struct hal_device *dev, uint32_t attempt)
 {
-	fake_set_state(dev, HAL_DEVICE_OPEN);
-	return 0;
+	struct fake_device *d = to_fake_device(dev);
+	int rc = fake_op(FAKE_RESTART);
+
+	(void)attempt;
+	pthread_mutex_lock(&fake.lock);
+	if (d->health.state == HAL_DEVICE_LOST)
+		rc = -ENODEV;
+	if (!rc) {
+		d->health.state = HAL_DEVICE_OPEN;
+		d->health.cause = 0;
+		d->poison_count = 0;
+		d->stopped = false;
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
+}
+
+static int health(struct hal_device *dev, struct hal_health *h)
+{
+	int rc = fake_op(FAKE_HEALTH);
+
+	pthread_mutex_lock(&fake.lock);
+	*h = to_fake_device(dev)->health;
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
+}
+
+static int poison(struct hal_device *dev, struct hal_poison *list, uint32_t n)
+{
+	struct fake_device *d = to_fake_device(dev);
+	uint32_t i;
+
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < d->poison_count && i < n; i++)
+		list[i] = d->poison[i];
+	n = d->poison_count;
+	pthread_mutex_unlock(&fake.lock);
+	return (int)n;
+}
+
+void fake_fault(struct hal_device *dev, uint32_t state, int cause)
+{
+	struct fake_device *d = to_fake_device(dev);
+
+	pthread_mutex_lock(&fake.lock);
+	d->health.state = state;
+	d->health.cause = cause;
+	if (cause == -EHWPOISON)
+		d->health.ecc_uncorrected++;
+	if (cause == -ENOLINK)
+		d->health.link_errors++;
+	if (cause == -ETIME)
+		d->health.hangs++;
+	pthread_cond_broadcast(&fake.work);
+	pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_poison(struct hal_device *dev, const void *addr, uint64_t size)
+{
+	struct fake_device *d = to_fake_device(dev);
+
+	pthread_mutex_lock(&fake.lock);
+	d->poison[d->poison_count++ % FAKE_POISON] = (struct hal_poison){ (uintptr_t)addr, size };
+	pthread_mutex_unlock(&fake.lock);
 }
 
 /* ---- memory: first fit over a list in order of address ------------------------------- */
@@ -494,6 +558,8 @@ static const struct hal_device_ops device_ops = {
 	.peer = peer,
 	.stop = stop,
 	.restart = restart,
+	.health = health,
+	.poison = poison,
 };
 
 static const struct hal_memory_ops memory_ops = {

@@ -15,6 +15,7 @@
 #define FAKE_EVENTS 8u
 #define FAKE_CONTEXTS 4u
 #define FAKE_MEMORY (1u << 24)
+#define FAKE_POISON 4u
 
 enum fake_op {
 	FAKE_INIT,
@@ -30,6 +31,9 @@ enum fake_op {
 	FAKE_QUERY,
 	FAKE_NOTIFY,
 	FAKE_ABORT,
+	FAKE_STOP,
+	FAKE_RESTART,
+	FAKE_HEALTH,
 	FAKE_EVENT_INIT,
 	FAKE_TIMESTAMP,
 	FAKE_ALLOC,
@@ -63,7 +67,16 @@ uint32_t fake_objects(void);
 uint32_t fake_fork_children(void);
 /* Flags of the last wait of a host thread. */
 uint32_t fake_wait_flags(void);
-/* The state of a device, as the hardware would change it. */
+/* The state of a device as hal keeps it, whatever the hardware is at. */
 void fake_set_state(struct hal_device *dev, uint32_t state);
+/*
+ * The hardware has a fault, or is gone: its tasks fail with the cause from now on. hal is told when
+ * it asks, which it does for those failures. HAL_DEVICE_OPEN and 0: it is well again.
+ */
+void fake_fault(struct hal_device *dev, uint32_t state, int cause);
+/* An uncorrectable error has hit these bytes; up to FAKE_POISON ranges are told of. */
+void fake_poison(struct hal_device *dev, const void *addr, uint64_t size);
+/* From now on tasks that run do not end, whatever is done, until this is called with false. */
+void fake_hang(bool hang);
 
 #endif /* SELFTESTS_FAKES_DRIVER_H */

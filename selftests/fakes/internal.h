@@ -24,6 +24,7 @@
  * @timeline: whether new streams publish one
  * @paused: no task starts
  * @stop: the worker is to end
+ * @hang: tasks that run don't end
  */
 struct fake_state {
 	pthread_mutex_t lock;
@@ -34,6 +35,7 @@ struct fake_state {
 	bool timeline;
 	bool paused;
 	bool stop;
+	bool hang;
 };
 
 extern struct fake_state fake;
@@ -46,6 +48,10 @@ struct fake_device {
 	uint32_t streams;
 	uint32_t events;
 	struct hal_list memory;
+	struct hal_health health;
+	struct hal_poison poison[FAKE_POISON];
+	uint32_t poison_count;
+	_Atomic bool stopped;
 };
 
 static inline struct fake_device *to_fake_device(struct hal_device *dev)
@@ -101,6 +107,7 @@ struct fake_word {
 int fake_op(enum fake_op op);
 void fake_object(int change);
 int fake_worker_start(void);
+int fake_streams_stop(struct hal_device *dev, uint64_t deadline);
 void fake_worker_stop(void);
 void fake_do_copy(const struct hal_copy *c);
 bool fake_reachable(struct hal_device *dev, uint64_t addr, uint64_t size);

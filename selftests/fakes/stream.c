@@ -50,6 +50,10 @@ static pthread_t worker, caller;
 /* The stream whose callback runs, or is to run; under fake.lock. */
 static struct fake_stream *calling;
 
+static const char *const op_names[] = {
+	"launch", "copy", "fill", "stream_wait", "event_record", "stream_callback",
+};
+
 static struct fake_stream *to_fake_stream(struct hal_stream *s)
 {
 	return container_of(s, struct fake_stream, base);
@@ -118,7 +122,8 @@ static int run_kernel(struct fake_stream *s, struct fake_task *t, uint64_t *addr
 	case FAKE_KERNEL_DELAY:
 		memcpy(&delay, t->args, sizeof(delay));
 		until = hal_sys_now() + delay.ns;
-		while (hal_sys_now() < until && !s->abort)
+		while (hal_sys_now() < until && !hal_load_relaxed(&s->abort) &&
+		       !hal_load_relaxed(&to_fake_device(s->base.ctx->dev)->stopped))
 			hal_cpu_relax();
 		return 0;
 	default:
@@ -189,11 +194,8 @@ static void complete_locked(struct fake_stream *s)
 static void task_failed_locked(struct fake_stream *s, const struct fake_task *t, int code,
 			       uint64_t addr)
 {
-	static const char *const names[] = {
-		"launch", "copy", "fill", "stream_wait", "event_record", "stream_callback",
-	};
 	struct hal_task_error e = {
-		.seq = t->base.seq, .code = code, .vendor = 4711, .op = names[t->kind],
+		.seq = t->base.seq, .code = code, .vendor = 4711, .op = op_names[t->kind],
 		.place = t->base.place, .tag = t->base.tag, .addr = addr,
 	};
 
@@ -215,6 +217,12 @@ static void inherit_locked(struct fake_stream *s, const struct fake_task *t)
 	fail_locked(s, &e);
 }
 
+/* What is queued is not run. */
+static bool discards(struct fake_stream *s)
+{
+	return s->abort || to_fake_device(s->base.ctx->dev)->stopped;
+}
+
 /* Whether the stream's next task can start now. */
 static bool ready_locked(struct fake_stream *s, struct fake_task **task)
 {
@@ -222,10 +230,10 @@ static bool ready_locked(struct fake_stream *s, struct fake_task **task)
 	struct fake_task *t = &s->ring[head % FAKE_QUEUED];
 	uint64_t w;
 
-	if (s->busy || fake.paused || atomic_load(&s->tail) == head)
+	if (s->busy || atomic_load(&s->tail) == head || (fake.paused && !discards(s)))
 		return false;
 	*task = t;
-	if (s->stopped || s->abort)
+	if (s->stopped || discards(s) || to_fake_device(s->base.ctx->dev)->health.cause)
 		return true;
 	if (t->kind == FAKE_WAIT) {
 		w = hal_shm_load_acquire(&t->other->word) & ~HAL_TIMELINE_ERROR;
@@ -238,9 +246,15 @@ static bool ready_locked(struct fake_stream *s, struct fake_task **task)
 static void step_locked(struct fake_stream *s, struct fake_task *t)
 {
 	uint64_t addr = 0;
-	int rc;
+	int rc, code;
 
-	if (s->stopped || s->abort) {
+	if (s->stopped || discards(s)) {
+		complete_locked(s);
+		return;
+	}
+	code = to_fake_device(s->base.ctx->dev)->health.cause;
+	if (code) {
+		task_failed_locked(s, t, code, 0);
 		complete_locked(s);
 		return;
 	}
@@ -254,6 +268,8 @@ static void step_locked(struct fake_stream *s, struct fake_task *t)
 	pthread_mutex_unlock(&fake.lock);
 	rc = run(s, t, &addr);
 	pthread_mutex_lock(&fake.lock);
+	while (fake.hang && !fake.stop)
+		pthread_cond_wait(&fake.work, &fake.lock);
 	s->busy = false;
 	if (rc)
 		task_failed_locked(s, t, rc, addr);
@@ -549,6 +565,19 @@ static int stream_prepare(struct hal_stream *base)
 	return hal_load_acquire(&s->tail) - hal_load_acquire(&s->head) < FAKE_QUEUED ? 0 : -EAGAIN;
 }
 
+/* Waits for fake.done; -ETIMEDOUT. */
+static int wait_done_locked(uint64_t deadline)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(deadline / 1000000000u),
+		.tv_nsec = (long)(deadline % 1000000000u),
+	};
+
+	if (deadline == UINT64_MAX)
+		return -pthread_cond_wait(&fake.done, &fake.lock);
+	return -pthread_cond_timedwait(&fake.done, &fake.lock, &ts);
+}
+
 static _Atomic uint32_t wait_flags;
 
 uint32_t fake_wait_flags(void)
@@ -560,20 +589,12 @@ static int stream_wait_host(struct hal_stream *base, uint64_t seq, uint64_t dead
 			    uint32_t flags)
 {
 	struct fake_stream *s = to_fake_stream(base);
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline / 1000000000u),
-		.tv_nsec = (long)(deadline % 1000000000u),
-	};
 	int rc = fake_op(FAKE_WAIT_HOST);
 
 	hal_store_relaxed(&wait_flags, flags);
 	pthread_mutex_lock(&fake.lock);
-	while (!rc && completed(s) < seq) {
-		if (deadline == UINT64_MAX)
-			pthread_cond_wait(&fake.done, &fake.lock);
-		else
-			rc = -pthread_cond_timedwait(&fake.done, &fake.lock, &ts);
-	}
+	while (!rc && completed(s) < seq)
+		rc = wait_done_locked(deadline);
 	pthread_mutex_unlock(&fake.lock);
 	return rc;
 }
@@ -634,7 +655,13 @@ static int stream_notify(struct hal_stream *base, uint64_t seq, int fd)
 	return rc;
 }
 
-static int stream_abort(struct hal_stream *base)
+static bool idle_locked(struct fake_stream *s)
+{
+	return !s->busy && hal_load_acquire(&s->head) == hal_load_acquire(&s->tail);
+}
+
+/* After a time-out the stream goes on discarding until it is idle. */
+static int stream_abort(struct hal_stream *base, uint64_t deadline)
 {
 	struct fake_stream *s = to_fake_stream(base);
 	int rc = fake_op(FAKE_ABORT);
@@ -644,12 +671,67 @@ static int stream_abort(struct hal_stream *base)
 	s->abort = true;
 	pthread_mutex_lock(&fake.lock);
 	pthread_cond_broadcast(&fake.work);
-	while (s->busy || hal_load_acquire(&s->head) != hal_load_acquire(&s->tail))
-		pthread_cond_wait(&fake.done, &fake.lock);
-	s->stopped = false;
+	while (!rc && !idle_locked(s))
+		rc = wait_done_locked(deadline);
+	if (!rc) {
+		s->stopped = false;
+		s->abort = false;
+	}
 	pthread_mutex_unlock(&fake.lock);
-	s->abort = false;
-	return 0;
+	return rc;
+}
+
+static bool device_idle_locked(struct hal_device *dev)
+{
+	struct hal_list *n;
+
+	hal_list_for_each(n, &fake.streams) {
+		struct fake_stream *s = hal_list_entry(n, struct fake_stream, node);
+
+		if (s->base.ctx->dev == dev && !idle_locked(s))
+			return false;
+	}
+	return true;
+}
+
+int fake_streams_stop(struct hal_device *dev, uint64_t deadline)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&fake.lock);
+	to_fake_device(dev)->stopped = true;
+	pthread_cond_broadcast(&fake.work);
+	while (!rc && !device_idle_locked(dev))
+		rc = wait_done_locked(deadline);
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
+}
+
+void fake_hang(bool hang)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.hang = hang;
+	pthread_cond_broadcast(&fake.work);
+	pthread_mutex_unlock(&fake.lock);
+}
+
+static int stream_at(struct hal_stream *base, struct hal_task_error *t)
+{
+	struct fake_stream *s = to_fake_stream(base);
+	const struct fake_task *k;
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&fake.lock);
+	if (!idle_locked(s)) {
+		k = &s->ring[hal_load_relaxed(&s->head) % FAKE_QUEUED];
+		t->seq = k->base.seq;
+		t->op = op_names[k->kind];
+		t->place = k->base.place;
+		t->tag = k->base.tag;
+		rc = 0;
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
 }
 
 const struct hal_stream_ops fake_stream_ops = {
@@ -670,6 +752,7 @@ const struct hal_stream_ops fake_stream_ops = {
 	.errors = stream_errors,
 	.notify = stream_notify,
 	.abort = stream_abort,
+	.at = stream_at,
 };
 
 /* ---- events: the stamp lies behind the base -------------------------------------------- */

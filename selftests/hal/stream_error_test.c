@@ -324,7 +324,7 @@ TEST_F(stream_error, mode_stop_is_sticky)
 	ASSERT_EQ(0, copy_now(b, &out, word, 8));
 	EXPECT_EQ(0, out);
 	if (can(b, NPU_CAP_ABORT)) {
-		ASSERT_EQ(0, hal_stream_abort(s));
+		ASSERT_EQ(0, hal_stream_abort(s, 5000));
 		EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 		ASSERT_EQ(0, launch_inc(b, s, word, 1));
 		EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));

@@ -545,13 +545,13 @@ TEST_ABOUT(stream, abort_discards, NPU_CAP_ABORT)
 	int i;
 
 	STREAM_OR_REFUSED(b, &s);
-	CAP_OR_REFUSED(b, NPU_CAP_ABORT, hal_stream_abort(s));
+	CAP_OR_REFUSED(b, NPU_CAP_ABORT, hal_stream_abort(s, 5000));
 	LAUNCH_IN_STREAM_OR_REFUSED(b, s);
 	ASSERT_EQ(0, launch_bad(b, s));
 	ASSERT_EQ(0, launch_delay(b, s, 60ull * 1000000000u));
 	for (i = 0; i < 10; i++)
 		ASSERT_EQ(0, launch_delay(b, s, 60ull * 1000000000u));
-	ASSERT_EQ(0, hal_stream_abort(s));
+	ASSERT_EQ(0, hal_stream_abort(s, 5000));
 	EXPECT_EQ(0, hal_stream_query(s));
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 	EXPECT_EQ(0, hal_stream_progress(s, &sub, &done));
@@ -559,7 +559,7 @@ TEST_ABOUT(stream, abort_discards, NPU_CAP_ABORT)
 	EXPECT_EQ(12, done);
 	EXPECT_EQ(0, launch_nop(b, s));
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
-	EXPECT_EQ(-EINVAL, hal_stream_abort(0));
+	EXPECT_EQ(-EINVAL, hal_stream_abort(0, 5000));
 }
 
 TEST_F(stream, handles_that_are_none)
@@ -579,7 +579,7 @@ TEST_F(stream, handles_that_are_none)
 		EXPECT_EQ(-EBADF, hal_stream_sync(bad[i], 0, 0));
 		EXPECT_EQ(-EBADF, hal_stream_destroy(bad[i], 0));
 		EXPECT_EQ(-EBADF, hal_stream_point(bad[i], &p, "test"));
-		EXPECT_EQ(-EBADF, hal_stream_abort(bad[i]));
+		EXPECT_EQ(-EBADF, hal_stream_abort(bad[i], 5000));
 		EXPECT_EQ(-EBADF, hal_stream_rehandle(bad[i], &x));
 		EXPECT_EQ(-EBADF, hal_stream_progress(bad[i], &x, &y));
 		EXPECT_EQ(-EBADF, hal_stream_callback(bad[i], append, NULL, 0, PLACE));
