@@ -192,7 +192,8 @@ static int left_behind(const struct call *c)
 	return wrong;
 }
 
-static int set_up(void)
+/* What needs no library. */
+static void set_sizes(void)
 {
 	obj.info.size = sizeof(obj.info);
 	obj.stream.size = sizeof(obj.stream);
@@ -201,6 +202,11 @@ static int set_up(void)
 	obj.explained.size = sizeof(obj.explained);
 	obj.error.size = sizeof(obj.error);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static inline int set_up(void)
+{
+	set_sizes();
 	return npu_option_set("lazy_init", "0") || npu_init() ||
 	       npu_stream_create(NULL, &obj.s) || npu_stream_create(NULL, &obj.idle) ||
 	       npu_event_create(0, &obj.e) || npu_event_create(0, &obj.never) ||

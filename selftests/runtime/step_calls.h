@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Calls beyond calls.h, for the tests of steps: those that do more than the
+ * plainest valid call does. Included once, after calls_env.h and steps.h.
+ */
+#ifndef SELFTESTS_RUNTIME_STEP_CALLS_H
+#define SELFTESTS_RUNTIME_STEP_CALLS_H
+
+#include <fcntl.h>
+
+/* For helpers: a new object of device 1, or of a context of its own. */
+static npu_stream stream_on(int device)
+{
+	struct npu_stream_attr a = NPU_STREAM_ATTR_INIT;
+	npu_stream s = { 0 };
+
+	a.device = device;
+	spare(true);
+	npu_stream_create(&a, &s);
+	spare(false);
+	return s;
+}
+
+static void stream_off(npu_stream s)
+{
+	spare(true);
+	npu_stream_destroy(s, 5000);
+	spare(false);
+}
+
+static void *new_memory(size_t size)
+{
+	void *p = NULL;
+
+	spare(true);
+	npu_malloc(size, 0, &p);
+	spare(false);
+	return p;
+}
+
+static void *new_host(void)
+{
+	void *p = NULL;
+
+	spare(true);
+	npu_malloc_host(8192, 0, &p);
+	spare(false);
+	return p;
+}
+
+static npu_module new_module(void)
+{
+	npu_module m = { 0 };
+
+	spare(true);
+	npu_module_load(GOOD_MODULE, &m);
+	spare(false);
+	return m;
+}
+
+/* What a call leaves on failure is taken away, so that the next step begins as this one did. */
+static int or_free(int err, void *p)
+{
+	spare(true);
+	if (err)
+		npu_free(p);
+	spare(false);
+	return err;
+}
+
+static int free_memory(void)
+{
+	void *p = new_memory(1 << 20);
+
+	return or_free(npu_free(p), p);
+}
+
+static int free_pinned(void)
+{
+	return npu_free_host(new_host());
+}
+
+static int load_image(void)
+{
+	static char image[1 << 20];
+	static size_t size;
+	int fd;
+
+	if (!size) {
+		fd = open(GOOD_MODULE, O_RDONLY);
+		size = fd < 0 ? 0 : (size_t)read(fd, image, sizeof(image));
+		close(fd);
+	}
+	return npu_module_load_data(image, size, &obj.m_out);
+}
+
+static int unload(void)
+{
+	npu_module m = new_module();
+	int err = npu_module_unload(m, 5000);
+
+	spare(true);
+	if (err)
+		npu_module_unload(m, 5000);
+	spare(false);
+	return err;
+}
+
+static int kernel_of_module(void)
+{
+	int err;
+
+	obj.m_out = new_module();
+	err = npu_kernel_get(obj.m_out, "rt_fill", &obj.k_out);
+	return err;
+}
+
+/* The first record of a timed event makes the device's part of it. */
+static int first_record(void)
+{
+	spare(true);
+	npu_event_create(NPU_EVENT_TIMING, &obj.e_out);
+	spare(false);
+	return npu_event_record(obj.e_out, obj.s);
+}
+
+/* A stream of another device is imported first. */
+static int wait_other_device(void)
+{
+	npu_stream other = stream_on(1);
+	int err;
+
+	spare(true);
+	delay(other, 100000);
+	spare(false);
+	err = npu_stream_wait_stream(obj.s, other);
+	if (!err)
+		err = npu_stream_sync(obj.s, 5000);
+	stream_off(other);
+	return err;
+}
+
+/* The first callback of a context makes its thread. */
+static int first_callback(void)
+{
+	struct npu_stream_attr a = NPU_STREAM_ATTR_INIT;
+	npu_context ctx = new_context();
+	npu_stream s = { 0 };
+	int err;
+
+	spare(true);
+	npu_context_set(ctx);
+	npu_stream_create(&a, &s);
+	spare(false);
+	err = npu_stream_callback(s, nothing, NULL, 0);
+	if (!err)
+		err = npu_stream_sync(s, 5000);
+	spare(true);
+	npu_context_destroy(ctx, 5000);
+	npu_context_set((npu_context){ 0 });
+	spare(false);
+	return err;
+}
+
+/* More than a ring's first segment holds, with arguments that take slots of their own. */
+static int launch_many(void)
+{
+	static const char args[4096];
+	npu_stream s = new_stream();
+	int i, err = 0, end;
+
+	for (i = 0; i < 40 && !err; i++)
+		err = npu_launch(obj.k, 1, args, sizeof(args), s);
+	spare(true);
+	end = npu_stream_destroy(s, 5000);
+	spare(false);
+	return err ? err : end;
+}
+
+static int destroy_busy(void)
+{
+	npu_stream s = new_stream();
+	int err;
+
+	spare(true);
+	delay(s, 200000);
+	delay(s, 200000);
+	spare(false);
+	err = npu_stream_destroy(s, 5000);
+	if (err)
+		stream_off(s);
+	return err;
+}
+
+/* A context with a stream, an event, memory and a module in it. */
+static npu_context full_context(void)
+{
+	npu_context ctx = new_context();
+	npu_module m;
+	npu_stream s;
+	npu_event e;
+	void *p;
+
+	spare(true);
+	npu_context_set(ctx);
+	npu_stream_create(NULL, &s);
+	npu_event_create(NPU_EVENT_TIMING, &e);
+	npu_event_record(e, s);
+	npu_malloc(1 << 20, 0, &p);
+	npu_malloc_host(4096, 0, &p);
+	npu_module_load(GOOD_MODULE, &m);
+	npu_stream_callback(s, nothing, NULL, 0);
+	npu_context_set((npu_context){ 0 });
+	npu_event_destroy(e);
+	spare(false);
+	return ctx;
+}
+
+static int destroy_full(void)
+{
+	npu_context ctx = full_context();
+	int err = npu_context_destroy(ctx, 5000);
+
+	spare(true);
+	if (err)
+		npu_context_destroy(ctx, 5000);
+	spare(false);
+	return err;
+}
+
+static int reset_used(void)
+{
+	npu_stream s = stream_on(1);
+	int err;
+
+	spare(true);
+	delay(s, 100000);
+	spare(false);
+	err = npu_device_reset(1, 5000);
+	spare(true);
+	if (err)
+		npu_device_reset(1, 5000);
+	spare(false);
+	return err;
+}
+
+/* More streams than a wait has room for on its stack. */
+static int sync_many(void)
+{
+	npu_stream s[20];
+	int i, err;
+
+	for (i = 0; i < 20; i++)
+		s[i] = new_stream();
+	spare(true);
+	delay(s[3], 100000);
+	spare(false);
+	err = npu_device_sync(0, 5000);
+	for (i = 0; i < 20; i++)
+		stream_off(s[i]);
+	return err;
+}
+
+static int fd_of_busy(bool event)
+{
+	npu_stream s = new_stream();
+	npu_event e = new_event();
+	int err;
+
+	spare(true);
+	delay(s, 300000);
+	npu_event_record(e, s);
+	spare(false);
+	err = take_fd(event ? npu_event_fd(e, &obj.fd) : npu_stream_fd(s, &obj.fd));
+	spare(true);
+	npu_event_destroy(e);
+	npu_stream_destroy(s, 5000);
+	spare(false);
+	return err;
+}
+
+static int sync_busy(void)
+{
+	spare(true);
+	delay(obj.s, 200000);
+	spare(false);
+	return npu_stream_sync(obj.s, 5000);
+}
+
+static int secondary_of_other(void)
+{
+	int err;
+
+	spare(true);
+	npu_device_set(1);
+	spare(false);
+	err = end_of(npu_guard_secondary(&obj.g));
+	spare(true);
+	npu_device_reset(1, 5000);
+	npu_device_set(0);
+	spare(false);
+	return err;
+}
+
+static void *in_thread(void *arg)
+{
+	int *err = arg;
+
+	step_mine = true;
+	*err = npu_memset_async(obj.p, 1, 64, obj.s);
+	step_mine = false;
+	return NULL;
+}
+
+/* A thread's first call. */
+static int first_in_thread(void)
+{
+	int err = -1;
+	pthread_t th;
+
+	if (pthread_create(&th, NULL, in_thread, &err))
+		return -1;
+	pthread_join(th, NULL);
+	if (err)	/* the record is that thread's */
+		hal_fail(err, "thread", "what the other thread was told");
+	return err;
+}
+
+/* There and back, with a kernel in between: what comes back is right, or the call says no. */
+static int whole_programme(void)
+{
+	struct npu_simnpu_inc_args a = { 0, 3 };
+	uint64_t v = 39;
+	void *p;
+	int err;
+
+	err = npu_malloc(64, 0, &p);
+	if (err)
+		return err;
+	a.addr = (uintptr_t)p;
+	err = npu_memcpy_async(p, &v, sizeof(v), NPU_COPY_AUTO, obj.s);
+	if (!err)
+		err = npu_launch(builtin_kernel("inc_u64"), 1, &a, sizeof(a), obj.s);
+	if (!err)
+		err = npu_memcpy_async(&v, p, sizeof(v), NPU_COPY_AUTO, obj.s);
+	if (err)
+		spare(true);
+	if (npu_stream_sync(obj.s, 5000) && !err)
+		err = last_error().code;
+	spare(true);
+	npu_stream_sync(obj.s, 5000);
+	if (npu_free(p))
+		step_wrong("memory cannot be freed");
+	spare(false);
+	if (!err && v != 42)
+		step_wrong("42 is %llu", (unsigned long long)v);
+	return err;
+}
+
+#define EXTRA_CALLS(X)								\
+	X(npu_free, free_memory(), 0)						\
+	X(npu_free_host, free_pinned(), 0)					\
+	X(npu_malloc, npu_malloc(64 << 20, 0, &obj.out), 0)			\
+	X(npu_malloc, npu_malloc(4 << 20, NPU_MEM_HUGE_FIRST, &obj.out), 0)	\
+	X(npu_malloc_host, npu_malloc_host(1 << 20, 0, &obj.out), 0)		\
+	X(npu_memcpy, npu_memcpy(obj.q, obj.p, 4096, NPU_COPY_AUTO), 0)		\
+	X(npu_module_load_data, load_image(), 0)				\
+	X(npu_module_unload, unload(), 0)					\
+	X(npu_kernel_get, kernel_of_module(), 0)				\
+	X(npu_event_create, npu_event_create(NPU_EVENT_TIMING, &obj.e_out), 0)	\
+	X(npu_event_record, first_record(), 0)					\
+	X(npu_event_fd, fd_of_busy(true), 0)					\
+	X(npu_stream_fd, fd_of_busy(false), 0)					\
+	X(npu_stream_wait_stream, wait_other_device(), 0)			\
+	X(npu_stream_callback, first_callback(), 0)				\
+	X(npu_launch, launch_many(), 0)						\
+	X(npu_stream_sync, sync_busy(), 0)					\
+	X(npu_stream_destroy, destroy_busy(), 0)				\
+	X(npu_context_destroy, destroy_full(), 0)				\
+	X(npu_device_reset, reset_used(), 0)					\
+	X(npu_device_sync, sync_many(), 0)					\
+	X(npu_guard_secondary, secondary_of_other(), 0)				\
+	X(npu_memset_async, first_in_thread(), 0)				\
+	X(npu_option_set, npu_option_set("log_level", "error"), 0)		\
+	X(npu_tag_set, npu_tag_set("step"), 0)					\
+	X(npu_memcpy_async, whole_programme(), 0)
+
+#endif /* SELFTESTS_RUNTIME_STEP_CALLS_H */

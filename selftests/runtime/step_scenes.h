@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The scenes of the tests of steps: every public function, what has to be done
+ * around its call, and what is looked at behind it. Included once by a test, after the
+ * harness.
+ */
+#ifndef SELFTESTS_RUNTIME_STEP_SCENES_H
+#define SELFTESTS_RUNTIME_STEP_SCENES_H
+
+#include "selftests/runtime/calls_env.h"
+#include "selftests/runtime/steps.h"
+
+#include "selftests/runtime/step_calls.h"
+
+#define CALL_SECONDS 20
+
+/**
+ * struct scene - a call, and what it answers when nothing fails
+ * @name: the public function
+ * @fn: calls it
+ * @text: how, and so which results it names
+ * @want: the answer
+ */
+struct scene {
+	const char *name;
+	int (*fn)(void);
+	const char *text;
+	int want;
+};
+
+
+static const struct extra {
+	const char *name;
+	const char *text;
+	int want;
+} extras[] = {
+#define ROW(name, expr, want) { #name, #expr, want },
+	EXTRA_CALLS(ROW)
+#undef ROW
+};
+
+#define EXTRAS_NR ARRAY_SIZE(extras)
+
+/* Calls the i-th of the extra calls. */
+static size_t extra_now;
+
+static int extra_call(void)
+{
+	size_t i = 0;
+
+#define ROW(name, expr, want)			\
+	if (i++ == extra_now)			\
+		return (expr);
+	EXTRA_CALLS(ROW)
+#undef ROW
+	return -ENOSYS;
+}
+
+#define SCENES_NR (CALLS_NR + EXTRAS_NR)
+
+static struct scene scene_at(size_t i)
+{
+	if (i < CALLS_NR)
+		return (struct scene){
+			calls[i].name, calls[i].fn, calls[i].text,
+			strcmp(calls[i].name, "npu_state_get") ? 0 : NPU_STATE_READY,
+		};
+	return (struct scene){ extras[i - CALLS_NR].name, extra_call, extras[i - CALLS_NR].text,
+			       extras[i - CALLS_NR].want };
+}
+
+/**
+ * struct job - what a child is to try
+ * @scene: number of the scene
+ * @mode: which steps fail
+ * @variant: with which errno
+ * @at: cold: the step
+ * @all_threads: steps of the library's threads count, too
+ */
+struct job {
+	size_t scene;
+	enum step_mode mode;
+	uint32_t variant;
+	uint32_t at;
+	bool all_threads;
+};
+
+/* ---- around a call ------------------------------------------------------------------- */
+
+/* Gives back what a call that succeeded has made. */
+static void undo(void)
+{
+	struct npu_stream_info s = { .size = sizeof(s) };
+
+	if (!is_ready())
+		return;
+	npu_stream_sync(obj.s, 5000);
+	if (obj.s_out.h && !npu_stream_get_info(obj.s_out, &s)) {
+		if (s.kind == NPU_STREAM_KIND_OWN)
+			npu_stream_destroy(obj.s_out, 5000);
+		if (s.kind == NPU_STREAM_KIND_LEASED)
+			npu_stream_release(obj.s_out);
+	}
+	if (obj.e_out.h)
+		npu_event_destroy(obj.e_out);
+	if (obj.ctx_out.h)
+		npu_context_destroy(obj.ctx_out, 5000);
+	if (obj.module.h)
+		npu_module_unload(obj.module, 5000);
+	if (obj.m_out.h)
+		npu_module_unload(obj.m_out, 5000);
+	if (obj.out && npu_free(obj.out))
+		npu_free_host(obj.out);
+	npu_host_unregister(obj.page);
+	obj.s_out.h = obj.e_out.h = obj.ctx_out.h = obj.module.h = obj.m_out.h = 0;
+	obj.out = NULL;
+}
+
+/* What some calls need to be valid. */
+static inline void prepare(const char *name)
+{
+	if (!strcmp(name, "npu_module_unload"))
+		obj.module = new_module();
+	if (!strcmp(name, "npu_host_unregister"))
+		npu_host_register(obj.page, 4096, 0);
+}
+
+static inline int valid_call(void)
+{
+	return npu_launch(obj.k, 1, NULL, 0, obj.s) || npu_stream_sync(obj.s, 5000) ||
+	       npu_memset(obj.q, 1, 64);
+}
+
+/* Which codes the library may make of a step's. */
+static bool code_fits(int rc, const struct step_hit *h)
+{
+	if (rc == -h->code)
+		return true;
+	/* the first of several */
+	if (step_plan.mode == STEP_DRY)
+		return rc == -ENOMEM || rc == -EMFILE || rc == -ENOEXEC;
+	switch (h->call) {
+	case HAL_SYS_thread_create:
+		return rc == -ENOMEM;
+	case HAL_SYS_dlopen:
+	case HAL_SYS_dlsym:
+	case HAL_SYS_dlerror:
+		return rc == -ENOEXEC || rc == -ESRCH;
+	default:
+		return false;
+	}
+}
+
+static void fill(const struct scene *s)
+{
+	struct call c = { .name = s->name, .text = s->text };
+
+	fill_results(&c);
+	npu_error_clear();
+}
+
+/* A call that failed: what it says, and what it leaves in its results. */
+static void check_failure(const struct scene *s, int rc)
+{
+	struct call c = { .name = s->name, .text = s->text };
+
+	step_check_record(rc);
+	if (!code_fits(rc, &step_report->hit))
+		step_wrong("returns %d (%s)", rc, last_error().text);
+	/* a number that is no device's is cleared by 0 */
+	if (left_behind(&c) && obj.n)
+		step_wrong("a result is not cleared");
+}
+
+static void all_closed(const struct census *start)
+{
+	const char *grown;
+	struct census is;
+	int rc;
+
+	do {	/* npu_init() counts */
+		rc = npu_finalize(5000);
+		if (rc)
+			step_wrong("finalize returns %d (%s)", rc, last_error().text);
+	} while (!rc && is_ready());
+	take_census(&is);
+	grown = census_grown(start, &is, NULL, true);
+	if (grown)
+		step_wrong("after npu_finalize(): other %s", grown);
+	if (npu_test_leaks())
+		step_wrong("leaks memory");
+}
+
+FIXTURE(steps) {
+	uint32_t count;
+};
+
+FIXTURE_SETUP(steps)
+{
+	steps_share();
+	ASSERT_NE(MAP_FAILED, (void *)step_report);
+}
+
+FIXTURE_TEARDOWN(steps)
+{
+	EXPECT_LT(0, self->count);
+}
+
+#endif /* SELFTESTS_RUNTIME_STEP_SCENES_H */
