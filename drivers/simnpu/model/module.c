@@ -58,8 +58,10 @@ static int check_file(const char *path)
 	}
 	hal_sys_close(hal_sys_get(), fd);
 	/* a shorter one has come to its end; a folder can't be read */
-	if (length < 0 || (rc && rc != -ENODATA))
+	if (length < 0 || rc == -EISDIR)
 		return -ENOEXEC;
+	if (rc && rc != -ENODATA)
+		return rc;
 	return model_elf_check(head, length < HEAD_SIZE ? (size_t)length : HEAD_SIZE,
 			       (uint64_t)length);
 }
