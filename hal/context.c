@@ -343,15 +343,17 @@ void hal_marks_put(struct hal_marks *m)
 static int report_all(const struct hal_marks *m)
 {
 	struct hal_report r;
+	int rc, untold = 0;
 	uint32_t i;
 
 	r.n = 0;
 	r.next = 0;
 	r.more = 0;
-	for (i = 0; i < m->n; i++)
-		hal_stream_report(m->mark[i].s, m->mark[i].seq,
-				  m->mark[i].since, &r);
-	return hal_report_tell(&r);
+	for (i = 0; i < m->n; i++) {
+		rc = hal_stream_report(m->mark[i].s, m->mark[i].seq, m->mark[i].since, &r);
+		untold = rc ? rc : untold;
+	}
+	return r.n ? hal_report_tell(&r) : untold;
 }
 
 /* What came of a wait for all that ended with rc. */

@@ -327,10 +327,11 @@ struct hal_report {
 
 /*
  * Adds the failures up to @seq that nobody was told of, or that somebody was told of since @since
- * (hal_stream.reported), to the report; they count as told.
+ * (hal_stream.reported), to the report; they count as told. Return: 0, or why the driver of an
+ * open device does not tell; the thread's record says the same.
  */
-void hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r);
-/* After a wait: fills the record and returns the code of what hal_stream_report() finds. */
+int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r);
+/* After a wait: fills the record and returns the code of what hal_stream_report() finds or says. */
 int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since);
 void hal_stream_forget(struct hal_stream *s);
 

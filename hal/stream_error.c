@@ -46,12 +46,15 @@ static void log_failure(const struct hal_stream *s, const struct hal_task_error 
 /*
  * The slot's flag is set before the driver is asked, for the driver takes its mark
  * off the timeline as it answers: a query that finds neither has nothing to find.
+ *
+ * Return: 0, or why the driver does not tell: it keeps what it knows, and its mark. A device that
+ * is not open any more need not tell.
  */
-static void collect_locked(struct hal_stream *s)
+static int collect_locked(struct hal_stream *s)
 {
 	struct hal_task_error list[HAL_STREAM_ERRORS];
 	uint32_t room, i;
-	int n;
+	int n = 0;
 
 	if (s->error_count == HAL_STREAM_ERRORS)
 		compact_locked(s);
@@ -68,6 +71,9 @@ static void collect_locked(struct hal_stream *s)
 		}
 	}
 	set_flag_locked(s);
+	if (likely(n >= 0) || hal_load_acquire(&s->ctx->dev->state) != HAL_DEVICE_OPEN)
+		return 0;
+	return n;
 }
 
 /* Gives the lock back. A failure that may be a fault of the device is a reason to ask. */
@@ -92,10 +98,10 @@ int hal_stream_peek(struct hal_stream *s, uint64_t seq)
 {
 	uint64_t first = UINT64_MAX;
 	uint32_t i;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&s->err_lock);
-	collect_locked(s);
+	rc = collect_locked(s);
 	for (i = 0; i < s->error_count; i++) {
 		const struct hal_stream_error *f = &s->errors[i];
 
@@ -135,17 +141,18 @@ static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint
 	return marked;
 }
 
-void hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r)
+int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r)
 {
 	uint64_t before = r->n + r->more, stamp;
 	uint32_t from = r->n;
 	bool full;
+	int rc;
 
 	pthread_mutex_lock(&s->err_lock);
 	stamp = s->reported + 1;
 	do {
 		/* those that did not fit may be covered, too */
-		collect_locked(s);
+		rc = collect_locked(s);
 		full = s->error_count == HAL_STREAM_ERRORS;
 	} while (tell_locked(s, seq, since, stamp, from, r) && full);
 	set_flag_locked(s);
@@ -155,17 +162,19 @@ void hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struc
 		s->error_dropped = 0;
 	}
 	unlock(s);
+	return rc;
 }
 
 int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since)
 {
 	struct hal_report r;
+	int rc;
 
 	r.n = 0;
 	r.next = 0;
 	r.more = 0;
-	hal_stream_report(s, seq, since, &r);
-	return hal_report_tell(&r);
+	rc = hal_stream_report(s, seq, since, &r);
+	return r.n ? hal_report_tell(&r) : rc;
 }
 
 void hal_stream_forget(struct hal_stream *s)

@@ -287,6 +287,56 @@ static int sync_busy(void)
 	return npu_stream_sync(obj.s, 5000);
 }
 
+/* A failure that the device did not tell of is not lost. The record stays as it is. */
+static void still_told(npu_stream s, int (*wait)(npu_stream s))
+{
+	struct hal_error e = *hal_error_last();
+	int err;
+
+	spare(true);
+	err = wait(s);
+	spare(false);
+	if (err != -EFAULT)
+		step_wrong("the failure is lost: %d", err);
+	hal_fail_record(&e);
+}
+
+/* A task that fails: its failure is taken from the device. The stream is its own, and goes. */
+static int failure_told(int (*wait)(npu_stream s))
+{
+	npu_stream s = new_stream();
+	int err;
+
+	spare(true);
+	failing_task(s);
+	spare(false);
+	err = wait(s);
+	if (err != -EFAULT)
+		still_told(s, wait);
+	stream_off(s);
+	return err;
+}
+
+static int by_sync(npu_stream s)
+{
+	return npu_stream_sync(s, 5000);
+}
+
+static int by_device(npu_stream s)
+{
+	return npu_device_sync(0, 5000);
+}
+
+static int by_query(npu_stream s)
+{
+	int err;
+
+	do
+		err = npu_stream_query(s);
+	while (err == -EINPROGRESS);
+	return err;
+}
+
 static int secondary_of_other(void)
 {
 	int err;
@@ -375,6 +425,9 @@ static int whole_programme(void)
 	X(npu_stream_callback, first_callback(), 0)				\
 	X(npu_launch, launch_many(), 0)						\
 	X(npu_stream_sync, sync_busy(), 0)					\
+	X(npu_stream_sync, failure_told(by_sync), -EFAULT)			\
+	X(npu_device_sync, failure_told(by_device), -EFAULT)			\
+	X(npu_stream_query, failure_told(by_query), -EFAULT)			\
 	X(npu_stream_destroy, destroy_busy(), 0)				\
 	X(npu_context_destroy, destroy_full(), 0)				\
 	X(npu_device_reset, reset_used(), 0)					\
