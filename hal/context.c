@@ -59,7 +59,7 @@ int hal_context_create(struct hal_device *dev, uint64_t *ctx)
 	fills = hal_fills();
 	rc = dev->drv->device->context_init(c);
 	if (rc) {
-		hal_driver_failed(rc, "context_create", dev, fills);
+		hal_exhausted(rc, HAL_LIMIT_CONTEXTS, dev, "context_create", fills);
 		goto free_slot;
 	}
 	pthread_mutex_lock(&dev->lock);

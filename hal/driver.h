@@ -90,6 +90,16 @@ struct hal_mem_info {
 };
 
 /**
+ * struct hal_usage - what exists on a device
+ * @streams: streams
+ * @events: timed events
+ */
+struct hal_usage {
+	uint32_t streams;
+	uint32_t events;
+};
+
+/**
  * struct hal_task - what is common to all tasks
  * @seq: sequence number in the stream, one more than the task before
  * @place: code address of the submission
@@ -233,6 +243,7 @@ struct hal_driver_ops {
  *	[C-DEV-2] free is at most total, and falls by at least the size when memory is allocated
  * @utilization: per cent of core time that was busy of late. Optional: -EOPNOTSUPP
  * @time: the device's clock, ns; [C-DEV-3] it never goes back. Only with NPU_CAP_EVENT_TIMING
+ * @usage: what exists on the device, of all processes, for messages. Optional: this process's alone
  * @peer: whether copies to memory of another open device of the driver can be direct.
  *	Optional: no
  * @stop: refuse work until @restart, discard what is queued, tell what runs to stop, and wait for
@@ -267,6 +278,7 @@ struct hal_device_ops {
 	int (*mem_info)(struct hal_device *dev, struct hal_mem_info *mi);
 	int (*utilization)(struct hal_device *dev, uint32_t *percent);
 	int (*time)(struct hal_device *dev, uint64_t *ns);
+	int (*usage)(struct hal_device *dev, struct hal_usage *u);
 	int (*peer)(struct hal_device *dev, struct hal_device *other, bool *can);
 	int (*stop)(struct hal_device *dev, uint64_t deadline);
 	int (*restart)(struct hal_device *dev, uint32_t attempt);

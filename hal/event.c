@@ -182,7 +182,7 @@ static int part_make(struct hal_context *ctx, uint64_t event, struct hal_event *
 		rc = ops->init(e);
 	}
 	if (rc) {
-		hal_driver_failed(rc, "event_record", ctx->dev, fills);
+		hal_exhausted(rc, HAL_LIMIT_EVENTS, ctx->dev, "event_record", fills);
 		free(e);
 		hal_context_put(ctx);
 		return rc;

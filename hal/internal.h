@@ -188,6 +188,19 @@ static inline uint32_t hal_fills(void)
  */
 int hal_driver_failed(int code, const char *op, const struct hal_device *dev, uint32_t fills);
 
+/* limit.c: what can run out on a device. */
+enum hal_limit {
+	HAL_LIMIT_STREAMS,
+	HAL_LIMIT_EVENTS,
+	HAL_LIMIT_CONTEXTS,
+};
+
+/* hal_driver_failed(), and of -ENOSPC with the limit, own use and others', if it is reached. */
+int hal_exhausted(int code, enum hal_limit what, struct hal_device *dev, const char *op,
+		  uint32_t fills);
+/* -ENOMEM with size, free and total. */
+int hal_no_memory(struct hal_device *dev, size_t size, const char *op);
+
 /* ---- devices, contexts ---- */
 
 /* Whether a failure may be a fault of the device, about which it is worth asking. */
@@ -300,11 +313,13 @@ int hal_stream_peek(struct hal_stream *s, uint64_t seq);
  * struct hal_failure - a task that failed, and where
  * @e: the task
  * @stream: handle of its stream
+ * @generation: generation of its stream
  * @device: ordinal of its device
  */
 struct hal_failure {
 	struct hal_task_error e;
 	uint64_t stream;
+	uint64_t generation;
 	int device;
 };
 
@@ -349,6 +364,9 @@ void hal_report_add(struct hal_report *r, uint32_t from, const struct hal_failur
 #define HAL_SUBMIT_ARGS (-5006)		/* more bytes of arguments than the device takes */
 #define HAL_SUBMIT_BLOCKS (-5007)	/* more blocks than the device takes */
 #define HAL_SUBMIT_AGAIN 1		/* of hal_submit_settle(): submit again */
+/* What submissions to streams in blocking mode say: 0 and 1, and the task is to be waited for. */
+#define HAL_SUBMIT_BLOCK 2
+#define HAL_SUBMIT_BLOCK_KICK 3
 
 /**
  * struct hal_submit - a submission under way
@@ -357,7 +375,7 @@ void hal_report_add(struct hal_report *r, uint32_t from, const struct hal_failur
  * @op: for the error record
  * @place: code address of the caller
  * @deadline: until when to wait for room, 0: not yet known
- * @seq: out: the task's sequence number
+ * @seq: out: the task's sequence number; of one that was refused for a size, that size
  * @s: the stream, a reference, after a code other than 0 that it has to do with
  */
 struct hal_submit {
@@ -372,6 +390,9 @@ struct hal_submit {
 
 /* Outside the lock: does what a code other than 0 asks for. 0: submitted; HAL_SUBMIT_AGAIN. */
 int hal_submit_settle(struct hal_submit *sub, int code);
+/* blocking.c: the ops of a new stream; what follows a submission that said HAL_SUBMIT_BLOCK*. */
+const struct hal_stream_ops *hal_stream_ops_of(const struct hal_driver *drv);
+int hal_blocking_wait(struct hal_submit *sub, int code, int64_t timeout_ms);
 /* Submits the record of a timed event once, under the lock of the event's slot. */
 int hal_submit_record(struct hal_submit *sub, struct hal_event *e);
 

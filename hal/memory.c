@@ -216,9 +216,13 @@ static int check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flags, c
 	return hal_device_usable(ctx->dev, op);
 }
 
-static int too_much(struct hal_context *ctx, size_t size, const char *op)
+/* Device memory has a limit of its own; for all else the host has none. */
+static int too_much(struct hal_context *ctx, size_t size, enum hal_memory_kind kind,
+		    const char *op)
 {
-	return hal_fail_at(-ENOMEM, op, ctx->dev, 0, "device %d: no memory for %zu bytes",
+	if (kind == HAL_MEMORY_DEVICE)
+		return hal_no_memory(ctx->dev, size, op);
+	return hal_fail_at(-ENOMEM, op, ctx->dev, 0, "device %d: no %zu bytes of host memory",
 			   ctx->dev->ordinal, size);
 }
 
@@ -235,16 +239,16 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 		align = HAL_CACHELINE;
 	if (size > SIZE_MAX - align ||
 	    (kind == HAL_MEMORY_DEVICE && size > ctx->dev->info.mem_total))
-		return too_much(ctx, size, op);
+		return too_much(ctx, size, kind, op);
 	m = new_memory(ctx, size, kind, flags);
 	if (!m)
-		return too_much(ctx, size, op);
+		return too_much(ctx, size, kind, op);
 	m->real_size = (size_t)hal_align_up(size, align);
 	fills = hal_fills();
 	rc = do_alloc(m);
 	if (rc) {
 		if (rc == -ENOMEM)
-			too_much(ctx, size, op);
+			too_much(ctx, size, kind, op);
 		else
 			hal_driver_failed(rc, op, ctx->dev, fills);
 		goto free;
@@ -338,7 +342,7 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 				   ptr, flags);
 	m = new_memory(ctx, size, HAL_MEMORY_REGISTERED, 0);
 	if (!m)
-		return too_much(ctx, size, op);
+		return too_much(ctx, size, HAL_MEMORY_REGISTERED, op);
 	m->addr = ptr;
 	if (!insert(m)) {
 		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,

@@ -41,6 +41,7 @@ static void describe(const struct hal_failure *f, uint64_t more, struct hal_erro
 	e->origin_seq = t->origin_seq;
 	e->addr = t->addr;
 	e->place = t->place;
+	e->generation = f->generation;
 	e->more = more;
 	strcpy(e->tag, hal_tag_name(t->tag));
 	n = (size_t)snprintf(e->text, room, "stream 0x%llx: task %llu (%s%s%s) failed: %s",

@@ -12,7 +12,7 @@ static void init_base(struct hal_stream *s, struct hal_context *ctx,
 	kref_init(&s->ref);
 	kref_get(&ctx->ref);
 	s->ctx = ctx;
-	s->ops = ctx->dev->drv->stream;
+	s->ops = hal_stream_ops_of(ctx->dev->drv);
 	hal_list_init(&s->node);
 	s->priority = attr->priority;
 	s->flags = attr->flags;
@@ -133,7 +133,7 @@ int hal_stream_create(struct hal_context *ctx, const struct hal_stream_attr *att
 	fills = hal_fills();
 	rc = s->ops->init(s);
 	if (rc) {
-		hal_driver_failed(rc, "stream_create", dev, fills);
+		hal_exhausted(rc, HAL_LIMIT_STREAMS, dev, "stream_create", fills);
 		goto free_slot;
 	}
 	rc = publish(s, stream);

@@ -182,6 +182,12 @@ void hal_stream_put(struct hal_stream *s);
 
 /* How long a full stream is waited for, milliseconds; -1 for ever. */
 void hal_set_op_timeout(int64_t timeout_ms);
+/*
+ * Blocking mode, for debugging: submissions to streams that are made from now on wait for their
+ * task, up to the time-out above, and return its failure, which then counts as told. Inside a
+ * callback they don't wait. A submission that fails so was submitted.
+ */
+void hal_set_blocking(bool on);
 
 /*
  * Marks the thread as inside a callback (drivers, around the function): blocking

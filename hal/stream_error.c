@@ -120,6 +120,7 @@ static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint
 {
 	struct hal_failure one = {
 		.stream = s->handle,
+		.generation = s->generation,
 		.device = s->ctx->dev->ordinal,
 	};
 	bool marked = false;

@@ -7,6 +7,9 @@
  * system call. All else - a full stream, a device asleep, a refusal - is found out
  * under the lock, and dealt with outside, with a reference.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "hal/internal.h"
 
 static _Atomic int64_t op_timeout_ms = NPU_WAIT_FOREVER;
@@ -21,7 +24,7 @@ void hal_set_op_timeout(int64_t timeout_ms)
 }
 
 typedef int issue_fn(struct hal_stream_slot *slot, struct hal_stream *s,
-		     const struct hal_task *t, const struct hal_submit *sub, void *arg);
+		     const struct hal_task *t, struct hal_submit *sub, void *arg);
 
 /*
  * Submits once. Returns 0, a HAL_SUBMIT_*, or what the driver said: 1 (kick), or
@@ -63,6 +66,23 @@ HAL_INLINE int submit_once(struct hal_submit *sub, issue_fn *issue, void *arg)
 
 /* ---- what did not go straight through ------------------------------------------------ */
 
+/* The wait's own text goes on behind that of the submission: it says what the stream is at. */
+static int no_room(const struct hal_submit *sub, int64_t timeout_ms)
+{
+	const char *at = strstr(hal_error_last()->text, ": it is at ");
+	struct hal_device *dev = sub->s->ctx->dev;
+	char text[HAL_ERROR_TEXT];
+	int rc;
+
+	snprintf(text, sizeof(text), "%s", at ? at : "");
+	rc = hal_fail_at(-ETIMEDOUT, sub->op, dev, sub->stream,
+			 "stream 0x%llx is full: limit %u tasks, no room in %lld ms%s",
+			 (unsigned long long)sub->stream, dev->info.max_queued,
+			 (long long)timeout_ms, text);
+	return hal_hint(rc, "Submit slower than the device works, or raise option op_timeout_ms; "
+			"npu_stream_abort() discards what is queued.");
+}
+
 static int make_room(struct hal_submit *sub)
 {
 	struct hal_stream *s = sub->s;
@@ -78,8 +98,9 @@ static int make_room(struct hal_submit *sub)
 	if (rc != -EAGAIN)
 		return hal_driver_failed(rc, sub->op, s->ctx->dev, fills);
 	if (s->flags & NPU_STREAM_NONBLOCK)
-		return hal_fail_at(rc, sub->op, s->ctx->dev, sub->stream, "stream 0x%llx is full",
-				   (unsigned long long)sub->stream);
+		return hal_fail_at(rc, sub->op, s->ctx->dev, sub->stream,
+				   "stream 0x%llx is full: limit %u tasks",
+				   (unsigned long long)sub->stream, s->ctx->dev->info.max_queued);
 	rc = hal_may_block(sub->op);
 	if (!rc)
 		rc = hal_stream_word(s, &word);
@@ -91,6 +112,8 @@ static int make_room(struct hal_submit *sub)
 	word &= ~HAL_TIMELINE_ERROR;
 	if (word + 1 < hal_load_acquire(&s->slot->next_seq))
 		rc = hal_stream_wait_host(s, word + 1, sub->deadline, HAL_WAIT_NO_BORROW);
+	if (rc == -ETIMEDOUT)
+		return no_room(sub, timeout);
 	return rc ? rc : HAL_SUBMIT_AGAIN;
 }
 
@@ -114,11 +137,12 @@ static int refused(struct hal_submit *sub, int code)
 		return hal_handle_error(HAL_HANDLE_KERNEL, sub->kernel, sub->op);
 	case HAL_SUBMIT_ARGS:
 		return hal_fail_at(-EINVAL, sub->op, dev, sub->stream,
-				   "a launch takes up to %u bytes of arguments",
-				   dev->info.args_max);
+				   "%llu bytes of arguments: limit %u",
+				   (unsigned long long)sub->seq, dev->info.args_max);
 	case HAL_SUBMIT_BLOCKS:
 		return hal_fail_at(-EINVAL, sub->op, dev, sub->stream,
-				   "a launch has up to %u blocks", dev->info.blocks_max);
+				   "%llu blocks: limit %u", (unsigned long long)sub->seq,
+				   dev->info.blocks_max);
 	default:
 		/* under the lock a driver can't fill it */
 		return hal_driver_failed(code, sub->op, dev, hal_fills());
@@ -135,6 +159,8 @@ HAL_COLD int hal_submit_settle(struct hal_submit *sub, int code)
 		sub->s->ops->kick(sub->s);
 	else if (code == -EAGAIN)
 		rc = make_room(sub);
+	else if (code > 0)
+		rc = hal_blocking_wait(sub, code, hal_load_relaxed(&op_timeout_ms));
 	else
 		rc = refused(sub, code);
 	hal_stream_put(sub->s);
@@ -170,7 +196,7 @@ HAL_INLINE bool can(const struct hal_stream_slot *slot, uint64_t caps)
  * or handed on.
  */
 HAL_INLINE int issue_launch(struct hal_stream_slot *slot, struct hal_stream *s,
-			    const struct hal_task *t, const struct hal_submit *sub, void *arg)
+			    const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct hal_kernel_slot *k;
 	struct hal_launch *l = arg;
@@ -184,10 +210,14 @@ HAL_INLINE int issue_launch(struct hal_stream_slot *slot, struct hal_stream *s,
 		return hal_slot_is(&k->slot, sub->kernel) ? HAL_SUBMIT_XDEV : HAL_SUBMIT_KERNEL;
 	if (unlikely(!hal_slot_is(&k->slot, sub->kernel)))
 		return HAL_SUBMIT_KERNEL;
-	if (unlikely(l->args_size > dev->info.args_max))
+	if (unlikely(l->args_size > dev->info.args_max)) {
+		sub->seq = l->args_size;
 		return HAL_SUBMIT_ARGS;
-	if (unlikely(l->blocks > dev->info.blocks_max))
+	}
+	if (unlikely(l->blocks > dev->info.blocks_max)) {
+		sub->seq = l->blocks;
 		return HAL_SUBMIT_BLOCKS;
+	}
 	return s->ops->launch(s, t, l);
 }
 
@@ -228,7 +258,7 @@ struct copy {
 };
 
 static int issue_copy(struct hal_stream_slot *slot, struct hal_stream *s,
-		      const struct hal_task *t, const struct hal_submit *sub, void *arg)
+		      const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct hal_device *dev = hal_load_relaxed(&slot->dev);
 	struct copy *c = arg;
@@ -294,7 +324,7 @@ struct fill {
 };
 
 static int issue_fill(struct hal_stream_slot *slot, struct hal_stream *s,
-		      const struct hal_task *t, const struct hal_submit *sub, void *arg)
+		      const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct fill *f = arg;
 
@@ -340,7 +370,7 @@ struct callback {
 };
 
 static int issue_callback(struct hal_stream_slot *slot, struct hal_stream *s,
-			  const struct hal_task *t, const struct hal_submit *sub, void *arg)
+			  const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct callback *c = arg;
 
@@ -375,7 +405,7 @@ int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint3
 }
 
 static int issue_record(struct hal_stream_slot *slot, struct hal_stream *s,
-			const struct hal_task *t, const struct hal_submit *sub, void *arg)
+			const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct hal_event *e = arg;
 	int rc;
@@ -403,7 +433,7 @@ struct wait {
 };
 
 static int issue_wait(struct hal_stream_slot *slot, struct hal_stream *s,
-		      const struct hal_task *t, const struct hal_submit *sub, void *arg)
+		      const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct wait *w = arg;
 

@@ -22,6 +22,7 @@ enum {
 	OPT_LOG_MASK,
 	OPT_WAIT_MODE,
 	OPT_OP_TIMEOUT_MS,
+	OPT_LAUNCH_BLOCKING,
 	OPT_EXIT_TIMEOUT_MS,
 	OPT_STREAM_POOL_SIZE,
 	OPT_STREAM_LEASE_MAX,
@@ -71,6 +72,13 @@ const struct hal_option rt_options[] = {
 		.def = STR(CONFIG_OPT_OP_TIMEOUT_MS), .min = -1, .max = INT32_MAX,
 		.help = "Milliseconds that a submission to a full stream waits for room; -1: "
 			"for ever.",
+	},
+	[OPT_LAUNCH_BLOCKING] = {
+		.name = "launch_blocking", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_LAUNCH_BLOCKING) ? "1" : "0",
+		.aliases = "ASCEND_LAUNCH_BLOCKING",
+		.help = "For debugging: each submission waits for its task, up to op_timeout_ms, "
+			"and returns its failure; inside callbacks it does not wait.",
 	},
 	[OPT_EXIT_TIMEOUT_MS] = {
 		.name = "exit_timeout_ms", .type = HAL_OPTION_INT,
@@ -229,6 +237,7 @@ void rt_options_apply(void)
 {
 	hal_log_setup((int)number(OPT_LOG_LEVEL), (uint32_t)number(OPT_LOG_MASK));
 	hal_set_op_timeout(number(OPT_OP_TIMEOUT_MS));
+	hal_set_blocking(number(OPT_LAUNCH_BLOCKING));
 	hal_store_relaxed(&rt.wait_mode, (uint32_t)number(OPT_WAIT_MODE));
 	hal_store_relaxed(&rt.pool_size, (uint32_t)number(OPT_STREAM_POOL_SIZE));
 	hal_store_relaxed(&rt.lease_max, (uint32_t)number(OPT_STREAM_LEASE_MAX));

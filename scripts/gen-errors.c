@@ -24,8 +24,9 @@ static const char head[] =
 	"\n"
 	"Functions return 0 or one of these codes, negative. ``npu_last_error()`` tells which\n"
 	"operation failed, on what, why, and what to do; of a wait that reports several failures\n"
-	"``npu_error_next()`` tells the others. ``npu_error_explain()`` and ``npuctl explain CODE``\n"
-	"tell what stands here. For each code a test below ``selftests/`` is named that produces it.\n";
+	"``npu_error_next()`` tells the others. ``npu_error_explain()`` and\n"
+	"``npuctl explain CODE`` tell what stands here. For each code a test below\n"
+	"``selftests/`` is named that produces it.\n";
 
 static void item(const char *name, const char *text)
 {

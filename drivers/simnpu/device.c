@@ -184,6 +184,19 @@ static int device_time(struct hal_device *base, uint64_t *ns)
 	return 0;
 }
 
+static int device_usage(struct hal_device *base, struct hal_usage *u)
+{
+	struct simnpu_info si;
+	int err;
+
+	err = device_ask(base, &si, "device_usage");
+	if (err)
+		return err;
+	u->streams = si.queues;
+	u->events = si.events;
+	return 0;
+}
+
 static int device_peer(struct hal_device *base, struct hal_device *other, bool *can)
 {
 	*can = hal_device_can(base, NPU_CAP_PEER) && hal_device_can(other, NPU_CAP_PEER);
@@ -249,5 +262,6 @@ const struct hal_device_ops simnpu_device_ops = {
 	.mem_info = device_mem_info,
 	.utilization = device_utilization,
 	.time = device_time,
+	.usage = device_usage,
 	.peer = device_peer,
 };

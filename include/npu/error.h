@@ -64,7 +64,7 @@ extern "C" {
  * @tag: the tag that the submitting thread had set
  * @text: one line
  * @hint: what to do about it, one line; "": nothing is known
- * @generation: generation of the device when it failed, 0: no device, or never restarted
+ * @generation: generation of the device when it failed, 1 until its first restart; 0: no device
  * @more: failures behind this one that the same wait reported: npu_error_next() tells them, of
  *	more than NPU_ERROR_LIST the rest is only counted
  */

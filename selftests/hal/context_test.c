@@ -164,6 +164,7 @@ TEST_F(context, limit_of_contexts)
 {
 	uint64_t c[64], one_more;
 	uint32_t max = self->b.dev->info.max_contexts, n = 0;
+	char text[96];
 
 	if (!max || max > ARRAY_SIZE(c)) {
 		/* no limit that a test could reach: making and destroying must go on for ever */
@@ -178,6 +179,10 @@ TEST_F(context, limit_of_contexts)
 	EXPECT_EQ(-ENOSPC, hal_context_create(self->b.dev, &one_more));
 	EXPECT_EQ(0, one_more);
 	EXPECT_EQ(-ENOSPC, hal_error_last()->code);
+	snprintf(text, sizeof(text), "no more contexts: limit %u, this process %u, others 0", max,
+		 max);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, text))
+		TH_LOG("%s", hal_error_last()->text);
 	while (n--)
 		EXPECT_EQ(0, hal_context_destroy(c[n], LONG_MS));
 }

@@ -323,6 +323,7 @@ TEST_ABOUT(event, limit_of_timed_events, NPU_CAP_EVENT_TIMING)
 {
 	struct bed *b = &self->b;
 	uint64_t s, ev, max = b->dev->info.max_events, i, *evs;
+	char text[96];
 
 	TIMED_OR_REFUSED(b, &s, &ev);
 	if (NPU_TEST_TSAN && max > 8192) {
@@ -336,6 +337,10 @@ TEST_ABOUT(event, limit_of_timed_events, NPU_CAP_EVENT_TIMING)
 		ASSERT_EQ(0, hal_event_record(evs[i], s, PLACE));
 	}
 	EXPECT_EQ(-ENOSPC, hal_event_record(ev, s, PLACE));
+	snprintf(text, sizeof(text), "no more timed events: limit %u, this process %u, others 0",
+		 (unsigned int)max, (unsigned int)max);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, text))
+		TH_LOG("%s", hal_error_last()->text);
 	ASSERT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 	EXPECT_EQ(0, hal_event_destroy(evs[0]));
 	EXPECT_EQ(0, hal_event_record(ev, s, PLACE));

@@ -179,6 +179,7 @@ TEST_F(memory, odd_sizes)
 	struct bed *b = &self->b;
 	uint64_t total = b->dev->info.mem_total;
 	struct hal_mem_info before, after;
+	char text[160];
 	void *p = (void *)1;
 
 	MEM_OR_REFUSED(b);
@@ -187,6 +188,12 @@ TEST_F(memory, odd_sizes)
 	EXPECT_EQ(NULL, p);
 	EXPECT_EQ(-ENOMEM, hal_mem_alloc(b->ctx, total + 1, 0, &p));
 	EXPECT_EQ(NULL, p);
+	snprintf(text, sizeof(text), "no memory for %llu bytes: %llu free of %llu, this process 0",
+		 (unsigned long long)total + 1, (unsigned long long)before.free,
+		 (unsigned long long)total);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, text))
+		TH_LOG("%s", hal_error_last()->text);
+	EXPECT_NE(NULL, strstr(hal_error_last()->hint, "never has so much"));
 	EXPECT_EQ(-ENOMEM, hal_mem_alloc(b->ctx, SIZE_MAX, 0, &p));
 	EXPECT_EQ(-ENOMEM, hal_mem_alloc(b->ctx, SIZE_MAX - 63, 0, &p));
 	EXPECT_EQ(-EINVAL, hal_mem_alloc(b->ctx, 64, 1u << 2, &p));

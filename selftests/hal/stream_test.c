@@ -379,6 +379,7 @@ TEST_F(stream, limit_of_streams)
 {
 	struct bed *b = &self->b;
 	uint64_t s, more, max = b->dev->info.max_streams, n;
+	char text[96];
 
 	STREAM_OR_REFUSED(b, &s);
 	NOT_BY_THE_THOUSANDS(max);
@@ -386,6 +387,10 @@ TEST_F(stream, limit_of_streams)
 		ASSERT_EQ(0, make_stream(b, &more));
 	EXPECT_EQ(-ENOSPC, make_stream(b, &more));
 	EXPECT_EQ(0, more);
+	snprintf(text, sizeof(text), "no more streams: limit %u, this process %u, others 0",
+		 (unsigned int)max, (unsigned int)max);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, text))
+		TH_LOG("%s", hal_error_last()->text);
 	EXPECT_EQ(0, hal_stream_destroy(s, LONG_MS));
 	EXPECT_EQ(0, make_stream(b, &s));
 }

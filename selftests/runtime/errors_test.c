@@ -362,6 +362,18 @@ TEST(enomem)
 	EXPECT_EQ(NULL, p);
 }
 
+TEST(enospc)
+{
+	npu_context c;
+	int rc = 0;
+
+	OK(set_up());
+	while (!rc)
+		rc = npu_context_create(0, &c);
+	EXPECT_EQ(-ENOSPC, rc);
+	GIVES(ENOSPC, npu_context_create(0, &c));
+}
+
 TEST(eagain)
 {
 	struct npu_stream_attr attr = NPU_STREAM_ATTR_INIT;
