@@ -52,12 +52,16 @@ int hal_may_block(const char *op)
 	return hal_fail(-EDEADLK, op, "a callback must not wait");
 }
 
-int hal_driver_failed(int code, const char *op, const struct hal_device *dev, uint32_t fills)
+int hal_driver_failed(int code, const char *op, struct hal_device *dev, uint32_t fills)
 {
-	if (hal_fills() != fills && hal_error_last()->code == code)
-		return code;
-	return hal_fail_at(code, op, dev, 0, "device %d: the driver answers %s", dev->ordinal,
-			   hal_errno_name(code) ? hal_errno_name(code) : "an unknown error");
+	uint32_t state = hal_load_acquire(&dev->state);
+
+	if (hal_fills() == fills || hal_error_last()->code != code)
+		hal_fail_at(code, op, dev, 0, "device %d: the driver answers %s", dev->ordinal,
+			    hal_errno_name(code) ? hal_errno_name(code) : "an unknown error");
+	if (hal_fault_code(code) && (state == HAL_DEVICE_OPEN || state == HAL_DEVICE_FAULTED))
+		hal_device_look(dev);
+	return code;
 }
 
 /* ---- opening and closing -------------------------------------------------------- */
@@ -236,7 +240,7 @@ void hal_device_abandon(struct hal_device *dev)
 	hal_err(HAL_LOG_CORE, "device %d (%s) is given up: its work does not end", dev->ordinal,
 		dev->info.name);
 	hal_store_release(&dev->hung, true);
-	hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
+	hal_device_report(dev, HAL_DEVICE_LOST, -ETIMEDOUT);
 	pthread_mutex_lock(&devs_lock);
 	hal_list_del(&dev->node);
 	pthread_cond_broadcast(&devs_changed);

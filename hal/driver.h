@@ -175,8 +175,8 @@ struct hal_task_error {
  * struct hal_health - how a device is
  * @state: enum hal_device_state as the hardware sees it: OPEN, FAULTED, STOPPED or LOST
  * @cause: negative errno of the first fault since the device was last well, 0: none: -EHWPOISON (an
- *	uncorrectable memory error), -ENOLINK (link), -ETIME (hang, or no heartbeat), -EIO (else),
- *	-ENODEV (gone)
+ *	uncorrectable memory error), -ENOLINK (link), -ETIMEDOUT (a task that does not end),
+ *	-EREMOTEIO (no heartbeat), -ENODEV (gone), -EIO (else)
  * @ecc_corrected: memory errors that were corrected
  * @ecc_uncorrected: memory errors that were not
  * @link_errors: errors of the link
@@ -247,14 +247,14 @@ struct hal_driver_ops {
  * @peer: whether copies to memory of another open device of the driver can be direct.
  *	Optional: no
  * @stop: refuse work until @restart, discard what is queued, tell what runs to stop, and wait for
- *	it until @deadline (as of hal_stream_ops.wait_host). [C-DEV-5] All that was submitted counts as
- *	completed when it returns 0, and what was not run was not run at all. Comes from OPEN and
+ *	it until @deadline (as of hal_stream_ops.wait_host). [C-DEV-5] All that was submitted
+ *	counts as completed when it returns 0, and what was not run was not run at all. From OPEN and
  *	FAULTED. Only with NPU_CAP_ABORT. Return: 0, -ETIMEDOUT (something runs on: the device is
  *	not used any more), -ENODEV
  * @restart: make a stopped device usable again, its faults mended; contexts, memory, modules and
- *	timed events stay. All streams are new ones afterwards; ->fini of the old ones comes before
- *	or after. @attempt counts from 0: with each the driver may reach for a harder way, as closing
- *	and opening the device under the same contexts. Only with NPU_CAP_ABORT. Return: 0;
+ *	timed events stay. All streams are new ones afterwards; ->fini of the old ones comes
+ *	before or after. @attempt counts from 0: with each the driver may reach for a harder way, as
+ *	closing and opening the device under the same contexts. Only with NPU_CAP_ABORT. Return: 0;
  *	-ENODEV (gone: not tried again); else it is tried again, HAL_RESTART_TRIES times in all
  * @health: how the device is. Asks only: works in every state, wakes nothing, does not wait for
  *	work. Optional: hal tells what hal_device_report() said. Return: 0, -ENODEV
@@ -343,8 +343,8 @@ struct hal_device_ops {
  * @notify: [C-STREAM-14] write 1 to an eventfd once @seq has completed; @fd stays the caller's.
  *	Only with NPU_CAP_COMPLETION_FD
  * @abort: discard what is queued, stop what runs, and wait for it until @deadline. [C-STREAM-15]
- *	What was submitted before counts as completed when it returns 0, failures of it may be kept or
- *	dropped (hal takes and forgets them), and the stream takes work again, in mode stop as well.
+ *	What was submitted before counts as completed when it returns 0, failures of it may be kept
+ *	or dropped (hal forgets them), and the stream takes work again, in mode stop as well.
  *	Only with NPU_CAP_ABORT. Return: 0; -ETIMEDOUT: the running task does not end: what is
  *	behind it is discarded when it does
  * @at: what the stream is at: the task that runs or is next: its seq, op, place and tag; nothing

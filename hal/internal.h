@@ -184,9 +184,9 @@ static inline uint32_t hal_fills(void)
 
 /*
  * Passes the code of a driver on. A driver that has not filled the record since @fills, as it
- * should have, gets a text.
+ * should have, gets a text. With no lock held: a code that may be a fault is a reason to ask.
  */
-int hal_driver_failed(int code, const char *op, const struct hal_device *dev, uint32_t fills);
+int hal_driver_failed(int code, const char *op, struct hal_device *dev, uint32_t fills);
 
 /* limit.c: what can run out on a device. */
 enum hal_limit {
@@ -205,9 +205,6 @@ int hal_no_memory(struct hal_device *dev, size_t size, const char *op);
 
 /* Whether a failure may be a fault of the device, about which it is worth asking. */
 bool hal_fault_code(int code);
-/* False: the deadline has passed. */
-bool hal_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline);
-void hal_cond_init(pthread_cond_t *cond);
 /* Ends all streams of generations before the device's; their handles say so from now on. */
 void hal_streams_expire(struct hal_device *dev);
 void hal_streams_expire_context(struct hal_context *ctx);

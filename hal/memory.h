@@ -95,8 +95,8 @@ int hal_mem_set_safe(void *ptr);
  * @op: for the error record
  *
  * Return: 0 (width or height 0: nothing to do, kind is NPU_COPY_H2H); 1: fine as well, and it makes
- * its destination safe; -EINVAL (NULL, pitch, overflow, a kind that the pointers contradict, a range
- * that leaves its allocation), -EHWPOISON (the source is unsafe).
+ * its destination safe; -EINVAL (NULL, pitch, overflow, a kind that the pointers contradict, a
+ * range that leaves its allocation), -EHWPOISON (the source is unsafe).
  */
 int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
 		   const char *op);

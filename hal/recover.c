@@ -8,7 +8,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "hal/internal.h"
 
@@ -145,7 +144,8 @@ bool hal_fault_code(int code)
 	case -EHWPOISON:
 	case -ENODEV:
 	case -ENOLINK:
-	case -ETIME:
+	case -EREMOTEIO:
+	case -ETIMEDOUT:
 		return true;
 	default:
 		return false;
@@ -176,29 +176,6 @@ void hal_device_health(struct hal_device *dev, struct hal_health *h)
 			 hal_errno_name(cause) ? hal_errno_name(cause) : "?");
 	else
 		snprintf(h->text, sizeof(h->text), "device %d: no fault", dev->ordinal);
-}
-
-/* ---- conditions ------------------------------------------------------------------------ */
-
-void hal_cond_init(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
-bool hal_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline)
-{
-	struct timespec ts;
-
-	if (deadline == UINT64_MAX)
-		return !pthread_cond_wait(cond, lock);
-	ts.tv_sec = (time_t)(deadline / 1000000000u);
-	ts.tv_nsec = (long)(deadline % 1000000000u);
-	return !pthread_cond_timedwait(cond, lock, &ts);
 }
 
 /* ---- one at a time ----------------------------------------------------------------- */
@@ -272,7 +249,7 @@ static int stop(struct hal_device *dev, const char *op, uint64_t deadline)
 		return 0;
 	if (rc == -ETIMEDOUT) {
 		hal_store_release(&dev->hung, true);
-		hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
+		hal_device_report(dev, HAL_DEVICE_LOST, -ETIMEDOUT);
 		return hal_fail_at(rc, op, dev, 0, "device %d: work on it does not end: it is lost",
 				   dev->ordinal);
 	}

@@ -504,3 +504,35 @@ uint64_t hal_sys_deadline(int64_t timeout_ms)
 		return UINT64_MAX;
 	return now + (uint64_t)timeout_ms * 1000000u;
 }
+
+/* ---- conditions ------------------------------------------------------------------------ */
+
+/* A condition on CLOCK_MONOTONIC. */
+void hal_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/**
+ * hal_cond_wait_until() - wait for a condition
+ * @cond: from hal_cond_init()
+ * @lock: its lock, held
+ * @deadline: as of hal_sys_deadline()
+ *
+ * Return: false when the deadline has passed.
+ */
+bool hal_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline)
+{
+	struct timespec ts;
+
+	if (deadline == UINT64_MAX)
+		return !pthread_cond_wait(cond, lock);
+	ts.tv_sec = (time_t)(deadline / 1000000000u);
+	ts.tv_nsec = (long)(deadline % 1000000000u);
+	return !pthread_cond_timedwait(cond, lock, &ts);
+}

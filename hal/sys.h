@@ -127,4 +127,8 @@ uint64_t hal_sys_now(void);
 /* now + milliseconds; negative: UINT64_MAX, for ever. */
 uint64_t hal_sys_deadline(int64_t timeout_ms);
 
+/* Conditions that are waited for by deadlines; false: it has passed. */
+void hal_cond_init(pthread_cond_t *cond);
+bool hal_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline);
+
 #endif /* HAL_SYS_H */

@@ -241,10 +241,12 @@ HAL_INLINE int wait_driver(struct hal_stream *s, uint64_t seq, uint64_t deadline
 	rc = s->ops->wait_host(s, seq, deadline, flags);
 	if (likely(!rc))
 		return 0;
+	if (rc != -ETIMEDOUT)
+		return hal_driver_failed(rc, "wait", dev, fills);
 	/* perhaps for a fault; who only polls has no time to ask */
-	if (rc != -ETIMEDOUT || deadline > 1)
+	if (deadline > 1)
 		hal_device_look(dev);
-	return rc == -ETIMEDOUT ? timed_out(s, seq) : hal_driver_failed(rc, "wait", dev, fills);
+	return timed_out(s, seq);
 }
 
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)

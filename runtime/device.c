@@ -3,6 +3,7 @@
  * Devices: the current one of a thread, opening at first need, waiting, closing.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/internal.h"
 
@@ -62,7 +63,10 @@ int64_t rt_time_left(uint64_t deadline)
 int rt_device_lock(int d, const char *op)
 {
 	struct rt_device *dev = &rt_devices[d];
+	struct rt_thread *t = rt_thread(op);
 
+	if (!t)
+		return -ENOMEM;
 	pthread_mutex_lock(&dev->lock);
 	while (dev->closing) {
 		if (hal_in_callback()) {
@@ -72,15 +76,70 @@ int rt_device_lock(int d, const char *op)
 		}
 		pthread_cond_wait(&dev->cond, &dev->lock);
 	}
-	if (rt_allowed())
+	if (rt_allowed()) {
+		t->locks++;
 		return 0;
+	}
 	pthread_mutex_unlock(&dev->lock);
 	return hal_fail(-ESHUTDOWN, op, "the library is being finalized");
 }
 
 void rt_device_unlock(int d)
 {
+	struct rt_thread *t = hal_tls_peek()->runtime;
+
 	pthread_mutex_unlock(&rt_devices[d].lock);
+	t->locks--;
+	if (unlikely(t->changes) && !t->locks)
+		rt_changes_tell(t);
+}
+
+/* ---- where a part is ----------------------------------------------------------------- */
+
+/* The driver's number of a device. */
+uint32_t rt_device_index(int d)
+{
+	uint32_t moved = hal_load_relaxed(&rt_devices[d].moved);
+
+	return moved ? moved - 1 : rt.visible.index[d];
+}
+
+static bool sits_there(int d, uint32_t index)
+{
+	struct hal_device_info info;
+
+	return !hal_driver_info(rt.visible.drv, index, &info) &&
+	       !strcmp(info.bus_id, rt.info[d].bus_id);
+}
+
+/*
+ * The part may have been unplugged and plugged in again since, and the driver may
+ * count in another order: what is meant is the one with the same bus_id.
+ */
+static int locate_locked(int d, const char *op, uint32_t *index)
+{
+	struct rt_record before;
+	uint32_t i, n = 0;
+
+	*index = rt_device_index(d);
+	if (!rt.info[d].bus_id[0])
+		return 0;
+	rt_record_save(&before);
+	if (sits_there(d, *index))
+		return 0;
+	if (hal_driver_count(rt.visible.drv, &n))
+		return hal_error_last()->code;
+	for (i = 0; i < n; i++) {
+		if (!sits_there(d, i))
+			continue;
+		rt_record_restore(&before);
+		hal_store_relaxed(&rt_devices[d].moved, i + 1);
+		*index = i;
+		return 0;
+	}
+	return hal_hint(hal_fail(-ENODEV, op, "device %d (%s) is not there any more", d,
+				 rt.info[d].bus_id),
+			"plug it in again; npu_finalize() and npu_init() count anew");
 }
 
 /* Opens the device and makes its primary context, if that was not done yet. */
@@ -88,13 +147,15 @@ int rt_device_open_locked(int d, const char *op)
 {
 	struct rt_device *dev = &rt_devices[d];
 	struct hal_device *hal;
+	uint32_t index;
 	uint64_t ctx;
 	int err;
 
-	(void)op;
 	if (dev->hal)
 		return 0;
-	err = hal_device_open(rt.visible.drv, rt.visible.index[d], &hal);
+	err = locate_locked(d, op, &index);
+	if (!err)
+		err = hal_device_open(rt.visible.drv, index, &hal);
 	if (err)
 		return err;
 	hal_store_relaxed(&hal->ordinal, d);	/* relaxed: for messages */
@@ -108,6 +169,7 @@ int rt_device_open_locked(int d, const char *op)
 	dev->main.builtin = 0;
 	hal_store_release(&dev->hal, hal);
 	hal_store_release(&dev->primary, ctx);
+	rt_changed(d, NPU_DEVICE_CLOSED, hal_load_acquire(&hal->state), 0);
 	return 0;
 }
 
@@ -355,11 +417,36 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms)
 
 /* ---- closing --------------------------------------------------------------------------- */
 
+/* Makes the caller the one that restarts the device; false: not before the deadline. */
+bool rt_restart_begin(int d, uint64_t deadline)
+{
+	struct rt_device *dev = &rt_devices[d];
+	bool ok = true;
+
+	pthread_mutex_lock(&dev->lock);
+	while (ok && (dev->closing || dev->restarting))
+		ok = hal_cond_wait_until(&dev->cond, &dev->lock, deadline);
+	if (ok)
+		dev->restarting = true;
+	pthread_mutex_unlock(&dev->lock);
+	return ok;
+}
+
+void rt_restart_end(int d)
+{
+	struct rt_device *dev = &rt_devices[d];
+
+	pthread_mutex_lock(&dev->lock);
+	dev->restarting = false;
+	pthread_cond_broadcast(&dev->cond);
+	pthread_mutex_unlock(&dev->lock);
+}
+
 /* Keeps others from making something on the device; false: it is closed. */
 static bool closing_begin(struct rt_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	while (dev->closing)
+	while (dev->closing || dev->restarting)
 		pthread_cond_wait(&dev->cond, &dev->lock);
 	dev->closing = dev->hal != NULL;
 	pthread_mutex_unlock(&dev->lock);
@@ -423,8 +510,9 @@ static struct hal_device *forget(int d)
 	rt_contexts_forget_locked(d);
 	rt_pools_forget_locked(d);
 	/* the device's epoch before the process's: who sees the new one looks at all */
-	hal_add_relaxed(&dev->epoch, 1);
+	hal_add_relaxed(&dev->epoch, RT_EPOCH_CLOSE);
 	pthread_mutex_unlock(&dev->lock);
+	rt_past_forget(d);
 	atomic_fetch_add(&rt.epoch, 1);
 	return hal;
 }
@@ -454,6 +542,7 @@ int rt_devices_close(uint64_t deadline)
 	bool hung[RT_DEVICES] = { false }, open[RT_DEVICES];
 	struct hal_device *hal;
 	int d, worst = 0;
+	uint32_t was;
 
 	for (d = 0; d < RT_DEVICES; d++)
 		open[d] = closing_begin(&rt_devices[d]);
@@ -466,6 +555,8 @@ int rt_devices_close(uint64_t deadline)
 		if (!hung[d])
 			hung[d] = destroy_contexts(&rt_devices[d], deadline) != 0;
 		hal = forget(d);
+		was = hal_load_acquire(&hal->state);
+		hung[d] |= hal_load_acquire(&hal->hung);
 		if (hung[d]) {
 			worst = hal_fail(-ETIMEDOUT, "finalize", "work on device %d did not end "
 					 "in time: the device is given up", d);
@@ -473,7 +564,9 @@ int rt_devices_close(uint64_t deadline)
 		} else {
 			hal_device_put(hal);
 		}
+		hal_store_relaxed(&rt_devices[d].moved, 0);
 		closing_end(&rt_devices[d]);
+		rt_changed(d, was, NPU_DEVICE_CLOSED, 0);
 	}
 	return worst;
 }
@@ -482,6 +575,7 @@ static int reset(int d, uint64_t deadline)
 {
 	struct rt_device *dev = &rt_devices[d];
 	struct hal_device *hal;
+	uint32_t was = 0;
 	int err;
 
 	if (!closing_begin(dev))
@@ -492,9 +586,16 @@ static int reset(int d, uint64_t deadline)
 	if (!err) {
 		rt_events_destroy(dev->hal);
 		hal = forget(d);
-		hal_device_put(hal);
+		was = hal_load_acquire(&hal->state);
+		/* its work does not end, nor would closing it */
+		if (hal_load_acquire(&hal->hung))
+			hal_device_abandon(hal);
+		else
+			hal_device_put(hal);
 	}
 	closing_end(dev);
+	if (!err)
+		rt_changed(d, was, NPU_DEVICE_CLOSED, 0);
 	return err;
 }
 

@@ -3,6 +3,7 @@
  * Devices: questions. They initialise nothing, open nothing, and take no lock in
  * the child of a fork, where all devices count as closed.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/internal.h"
@@ -38,7 +39,7 @@ static int find(int device, const char *op, struct found *f)
 		return hal_fail(-ENODEV, op, "there is no device %d: the process may use %u",
 				device, f->v.count);
 	f->ordinal = device;
-	f->index = f->v.index[device];
+	f->index = hal_load_acquire(&rt.fixed) ? rt_device_index(device) : f->v.index[device];
 	if (!hal_forked())
 		rt_device_ref(device, &f->dev);
 	return 0;
@@ -55,6 +56,46 @@ static int ask(const struct found *f, struct hal_device_info *info)
 		return hal_driver_info(f->v.drv, f->index, info);
 	return 0;
 }
+
+NPU_API int npu_device_get_health(int device, struct npu_device_health *health)
+{
+	struct npu_device_health out = { 0 };
+	struct hal_health h = { 0 };
+	struct found f;
+	int err;
+
+	if (!health || health->size < sizeof(health->size))
+		return hal_fail(-EINVAL, "device_get_health",
+				"health is NULL, or its size is not set");
+	err = find(device, "device_get_health", &f);
+	if (err)
+		return err;
+	if (f.dev) {
+		hal_device_health(f.dev, &h);
+		out.generation = hal_load_acquire(&f.dev->generation);
+		out.restarts = out.generation - 1;
+		hal_device_put(f.dev);
+	} else {
+		snprintf(h.text, sizeof(h.text), "device %d is closed", f.ordinal);
+	}
+	out.size = health->size;
+	out.state = (int)h.state;
+	out.cause = h.cause;
+	out.ecc_corrected = h.ecc_corrected;
+	out.ecc_uncorrected = h.ecc_uncorrected;
+	out.link_errors = h.link_errors;
+	out.hangs = h.hangs;
+	memcpy(out.text, h.text, sizeof(out.text));
+	rt_copy_out(health, &out, health->size, sizeof(out));
+	return 0;
+}
+
+_Static_assert((int)NPU_DEVICE_CLOSED == (int)HAL_DEVICE_CLOSED, "the same states");
+_Static_assert((int)NPU_DEVICE_OPEN == (int)HAL_DEVICE_OPEN, "the same states");
+_Static_assert((int)NPU_DEVICE_FAULTED == (int)HAL_DEVICE_FAULTED, "the same states");
+_Static_assert((int)NPU_DEVICE_STOPPED == (int)HAL_DEVICE_STOPPED, "the same states");
+_Static_assert((int)NPU_DEVICE_LOST == (int)HAL_DEVICE_LOST, "the same states");
+_Static_assert(NPU_HEALTH_TEXT == HAL_ERROR_TEXT, "texts");
 
 NPU_API int npu_device_count(int *count)
 {

@@ -151,12 +151,21 @@ static inline bool in_range(const struct npu_guard *g)
 	       (!(g->what & SAVED_STREAM) || (uint32_t)g->stream_device < RT_DEVICES);
 }
 
+/* What took the place of a stream that is stale; none: the default one. */
+static uint64_t __attribute__((cold, noinline)) heir(int d, uint64_t stream)
+{
+	uint64_t now;
+
+	return rt_successor(d, stream, &now) ? 0 : now;
+}
+
 static inline void put_back(struct npu_guard *g, struct rt_thread *t)
 {
 	uint64_t s = g->stream.h;
 
 	if (g->what & SAVED_STREAM)
-		t->dev[g->stream_device].current = unlikely(s) && !alive(s) ? 0 : s;
+		t->dev[g->stream_device].current = unlikely(s) && unlikely(!alive(s)) ?
+						   heir(g->stream_device, s) : s;
 	t->device = g->device;
 	t->context = g->context.h;
 	rt_thread_zero(t);

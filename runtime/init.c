@@ -66,12 +66,14 @@ static void before_fork(void)
 	pthread_mutex_lock(&rt.lock);
 	rt_lists_lock();
 	rt_sync_lock();
+	rt_observers_lock();
 	rt_options_lock();
 }
 
 static void after_fork(void)
 {
 	rt_options_unlock();
+	rt_observers_unlock();
 	rt_sync_unlock();
 	rt_lists_unlock();
 	pthread_mutex_unlock(&rt.lock);
@@ -80,22 +82,19 @@ static void after_fork(void)
 /* First of all constructors, so that those of the program can use the library. */
 __attribute__((constructor(101))) static void set_up(void)
 {
-	pthread_condattr_t attr;
 	int i;
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&rt.cond, &attr);
-	pthread_condattr_destroy(&attr);
+	hal_cond_init(&rt.cond);
 	for (i = 0; i < RT_DEVICES; i++) {
 		pthread_mutex_init(&rt_devices[i].lock, NULL);
-		pthread_cond_init(&rt_devices[i].cond, NULL);
+		hal_cond_init(&rt_devices[i].cond);
 		hal_list_init(&rt_devices[i].contexts);
 		hal_list_init(&rt_devices[i].idle);
 		hal_list_init(&rt_devices[i].leased);
 	}
 	pthread_atfork(before_fork, after_fork, after_fork);
 	hal_tls_set_free(free);
+	hal_set_state_hook(rt_state_changed);
 	rt_options_setup();
 }
 

@@ -159,10 +159,15 @@ struct rt_lease {
  * struct rt_device - what the process has of a device
  * @hal: the open device, one reference; NULL: closed. Written under @lock
  * @primary: handle of its primary context, 0: closed. Written under @lock
- * @epoch: grows when it is closed
+ * @epoch: grows by RT_EPOCH_CLOSE when it is closed, by RT_EPOCH_RESTART when it is restarted
+ * @moved: one more than the driver's number of the part, where that has changed since the library
+ *	was initialised; 0: it has not
+ * @past: what streams of earlier generations were, NULL: it was never restarted. See recover.c
+ * @past_nr: how many were noted there
  * @lock: Protects: all below, and opening and closing
- * @cond: @closing has become false
+ * @cond: @closing or @restarting has become false
  * @closing: a thread is closing it, without the lock; nothing new is made meanwhile
+ * @restarting: a thread restarts it; it is not closed meanwhile
  * @main: its primary context
  * @contexts: the others, struct rt_context
  * @secondary: its secondary stream, 0: not made yet
@@ -175,9 +180,13 @@ struct rt_device {
 	struct hal_device *_Atomic hal;
 	_Atomic uint64_t primary;
 	_Atomic uint32_t epoch;
+	_Atomic uint32_t moved;
+	struct rt_past *_Atomic past;
+	uint64_t past_nr;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool closing;
+	bool restarting;
 	struct rt_context main;
 	struct hal_list contexts;
 	uint64_t secondary;
@@ -188,6 +197,28 @@ struct rt_device {
 };
 
 extern struct rt_device rt_devices[RT_DEVICES];
+
+/* Threads tell by rt_device.epoch what happened: the upper half counts closings. */
+#define RT_EPOCH_RESTART 1u
+#define RT_EPOCH_CLOSE 0x10000u
+#define RT_EPOCH_CLOSES(epoch) ((epoch) / RT_EPOCH_CLOSE)
+
+/* Changes of state that a thread puts aside while it holds a device's lock. */
+#define RT_CHANGES 4
+
+/**
+ * struct rt_change - a device has changed its state
+ * @device: the device
+ * @from: enum npu_device_state
+ * @to: enum npu_device_state
+ * @cause: negative errno, 0: no fault
+ */
+struct rt_change {
+	int device;
+	uint32_t from;
+	uint32_t to;
+	int cause;
+};
 
 /**
  * struct rt_seen - a handle of which a thread knows the device
@@ -212,6 +243,10 @@ struct rt_seen {
  * @dev: of each device: the stream set by npu_stream_set_current() or 0, the default stream of
  *	the primary context if known, and rt_device.epoch that they belong to
  * @cache: handles seen last
+ * @locks: locks of devices that it holds
+ * @observing: observers that it is inside of
+ * @changes: entries of @change
+ * @change: changes of state that observers are still to be told of
  */
 struct rt_thread {
 	uint64_t epoch;
@@ -226,6 +261,10 @@ struct rt_thread {
 		uint32_t epoch;
 	} dev[RT_DEVICES];
 	struct rt_seen cache[RT_CACHE];
+	uint32_t locks;
+	uint32_t observing;
+	uint32_t changes;
+	struct rt_change change[RT_CHANGES];
 };
 
 /**
@@ -387,6 +426,9 @@ int rt_device_bad(int device, const char *op);
 int rt_device_lock(int d, const char *op);
 void rt_device_unlock(int d);
 int rt_device_open_locked(int d, const char *op);
+bool rt_restart_begin(int d, uint64_t deadline);
+void rt_restart_end(int d);
+uint32_t rt_device_index(int d);
 int rt_device_primary(int d, const char *op, uint64_t *ctx);
 int rt_device_ref(int d, struct hal_device **dev);
 int rt_device_of(const struct hal_device *dev);
@@ -410,6 +452,20 @@ int rt_stream_home(int d, uint64_t ctx, const char *op, uint64_t *stream);
 /* stream_pool.c */
 int rt_priority_check(int priority, const char *op);
 void rt_pools_forget_locked(int d);
+
+int rt_stream_second(int d, const char *op, uint64_t *stream);
+int rt_pool_stream(int d, int priority, uint32_t i, const char *op, uint64_t *stream);
+
+/* recover.c */
+int rt_successor(int d, uint64_t handle, uint64_t *stream);
+void rt_past_forget(int d);
+
+/* observe.c */
+void rt_observers_lock(void);
+void rt_observers_unlock(void);
+void rt_changed(int device, uint32_t from, uint32_t to, int cause);
+void rt_changes_tell(struct rt_thread *t);
+void rt_state_changed(struct hal_device *dev, uint32_t from, uint32_t to, int cause);
 
 /* event.c */
 void rt_events_destroy(struct hal_device *dev);

@@ -104,8 +104,16 @@ NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
 	out.bytes = p.size;
 	out.kind = (int)p.kind;
 	out.device = rt_device_of(p.dev);
+	out.flags = p.unsafe ? NPU_POINTER_UNSAFE : 0;
 	rt_copy_out(info, &out, info->size, sizeof(out));
 	return 0;
+}
+
+NPU_API int npu_mem_set_safe(void *ptr)
+{
+	int err = rt_enter("mem_set_safe");
+
+	return err ? err : hal_mem_set_safe(ptr);
 }
 
 /* The device of a pointer, -1: not device memory. */

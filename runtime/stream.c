@@ -167,7 +167,8 @@ NPU_API int npu_stream_default(int device, npu_stream *stream)
 	return err ? err : rt_stream_home(d, 0, "stream_default", &stream->h);
 }
 
-static int secondary(int d, const char *op, uint64_t *stream)
+/* The secondary stream of a device, which is opened. */
+int rt_stream_second(int d, const char *op, uint64_t *stream)
 {
 	static const struct npu_stream_attr init = NPU_STREAM_ATTR_INIT;
 	struct rt_device *dev = &rt_devices[d];
@@ -193,7 +194,7 @@ NPU_API int npu_stream_secondary(int device, npu_stream *stream)
 	if (err)
 		return err;
 	err = rt_device_arg(device, "stream_secondary", &d);
-	return err ? err : secondary(d, "stream_secondary", &stream->h);
+	return err ? err : rt_stream_second(d, "stream_secondary", &stream->h);
 }
 
 /* ---- current streams ---------------------------------------------------------------------- */
@@ -290,6 +291,19 @@ NPU_API int npu_stream_sync(npu_stream stream, int64_t timeout_ms)
 	if (unlikely(hal_load_relaxed(&rt.sync_hook)))
 		return sync_told(h, timeout_ms);
 	return hal_stream_sync(h, timeout_ms, 0);
+}
+
+NPU_API int npu_stream_abort(npu_stream stream, int64_t timeout_ms)
+{
+	uint64_t h;
+	int err;
+
+	err = rt_enter("stream_abort");
+	if (!err)
+		err = rt_timeout_check(timeout_ms, "stream_abort");
+	if (!err)
+		err = rt_stream(stream, -1, "stream_abort", &h);
+	return err ? err : hal_stream_abort(h, timeout_ms);
 }
 
 NPU_API int npu_stream_set_wait_mode(npu_stream stream, enum npu_wait_mode mode)

@@ -25,20 +25,21 @@ static struct npu_stream_attr attr_of(int priority)
 
 /* ---- shared --------------------------------------------------------------------------- */
 
-static int pool_fill(int d, int priority, uint32_t i, uint64_t *stream)
+/* The i-th shared stream of a priority, made if it is missing; the device is opened. */
+int rt_pool_stream(int d, int priority, uint32_t i, const char *op, uint64_t *stream)
 {
 	struct rt_pool *pool = &rt_devices[d].pool[priority];
 	struct npu_stream_attr a = attr_of(priority);
 	int err;
 
-	err = rt_device_lock(d, "stream_pool_get");
+	err = rt_device_lock(d, op);
 	if (err)
 		return err;
-	err = rt_device_open_locked(d, "stream_pool_get");
+	err = rt_device_open_locked(d, op);
 	*stream = hal_load_relaxed(&pool->stream[i]);	/* relaxed: written under the lock */
 	if (!err && !*stream) {
-		err = rt_stream_make(rt_devices[d].main.handle, &a, NPU_STREAM_KIND_POOL,
-				     "stream_pool_get", stream);
+		err = rt_stream_make(rt_devices[d].main.handle, &a, NPU_STREAM_KIND_POOL, op,
+				     stream);
 		/* relaxed: a handle; hal's look-up orders what is behind it */
 		hal_store_relaxed(&pool->stream[i], *stream);
 	}
@@ -64,7 +65,8 @@ NPU_API int npu_stream_pool_get(int device, int priority, npu_stream *stream)
 	/* relaxed: the counter only spreads requests */
 	i = hal_add_relaxed(&pool->next, 1) % hal_load_relaxed(&rt.pool_size);
 	stream->h = hal_load_relaxed(&pool->stream[i]);
-	return likely(stream->h) ? 0 : pool_fill(d, priority, i, &stream->h);
+	return likely(stream->h) ? 0 : rt_pool_stream(d, priority, i, "stream_pool_get",
+						      &stream->h);
 }
 
 /* ---- leased ------------------------------------------------------------------------------ */

@@ -35,10 +35,30 @@ static bool alive(uint64_t h)
 	return slot && hal_slot_is(slot, h);
 }
 
-/* Drops what was reset, destroyed or finalized since the thread looked last. */
-static void refresh(struct rt_thread *t)
+/*
+ * After a restart of the device: a stream of the library's own has a successor, which
+ * may have to be made, where that is possible now. One of the program's stays, and is
+ * stale. False: to be tried again.
+ */
+static bool succeed(struct rt_thread *t, int d)
 {
-	uint32_t life, epoch;
+	uint64_t now;
+
+	t->dev[d].home = 0;
+	if (!t->dev[d].current || alive(t->dev[d].current))
+		return true;
+	if (rt_successor(d, t->dev[d].current, &now))
+		return false;
+	if (now)
+		t->dev[d].current = now;
+	return true;
+}
+
+/* Drops what was reset, destroyed or finalized since the thread looked last; false: not all. */
+static bool refresh(struct rt_thread *t)
+{
+	uint32_t life, epoch, closes;
+	bool all = true;
 	int d;
 
 	life = hal_load_relaxed(&rt.life);
@@ -51,13 +71,19 @@ static void refresh(struct rt_thread *t)
 		epoch = hal_load_acquire(&rt_devices[d].epoch);
 		if (t->dev[d].epoch == epoch)
 			continue;
+		closes = RT_EPOCH_CLOSES(t->dev[d].epoch);
 		t->dev[d].epoch = epoch;
+		if (closes == RT_EPOCH_CLOSES(epoch)) {
+			all &= succeed(t, d);
+			continue;
+		}
 		t->dev[d].current = 0;
 		t->dev[d].home = 0;
 	}
 	if (t->context && !alive(t->context))
 		t->context = 0;
 	rt_thread_zero(t);
+	return all;
 }
 
 /**
@@ -78,8 +104,8 @@ __attribute__((cold)) struct rt_thread *rt_thread_slow(const char *op)
 		return NULL;
 	/* before the rest: what changes meanwhile is seen the next time */
 	epoch = hal_load_acquire(&rt.epoch);
-	refresh(t);
-	t->epoch = epoch;
+	if (refresh(t))
+		t->epoch = epoch;
 	return t;
 }
 

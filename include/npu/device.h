@@ -10,6 +10,11 @@
  * The current device belongs to the thread and is lazy: setting it creates
  * nothing, the device is opened when something needs it. A thread that never
  * set one uses the device that was first set in the process, else 0.
+ *
+ * An open device is in one of the states of enum npu_device_state. What work, and
+ * waits for it, answer in each: FAULTED -EIO, STOPPED -ESHUTDOWN, LOST -ENODEV.
+ * Questions, freeing and destroying go on in all of them, and so does work on
+ * other devices. Documentation/recovery.rst has the whole of it.
  */
 #ifndef NPU_DEVICE_H
 #define NPU_DEVICE_H
@@ -59,6 +64,134 @@ struct npu_device_info {
 	char driver[NPU_NAME_LEN];
 	char bus_id[NPU_NAME_LEN];
 };
+
+/** enum npu_device_state - the state of a device */
+enum npu_device_state {
+	NPU_DEVICE_CLOSED = 0,		/* this process has not opened it */
+	NPU_DEVICE_OPEN = 1,		/* it takes work */
+	NPU_DEVICE_FAULTED = 2,		/* it has a fault: npu_device_restart() */
+	NPU_DEVICE_STOPPED = 3,		/* after npu_device_stop(): npu_device_restart() */
+	NPU_DEVICE_LOST = 4,		/* gone, or its work does not end: npu_device_reset() */
+};
+
+/** NPU_HEALTH_TEXT - bytes of npu_device_health.text, the closing zero included */
+#define NPU_HEALTH_TEXT 192
+
+/**
+ * struct npu_device_health - how a device is
+ * @size: in: sizeof(struct npu_device_health); only so many bytes are written
+ * @generation: 1 after it was opened, one more with each restart; 0: it is closed
+ * @ecc_corrected: memory errors that were corrected
+ * @ecc_uncorrected: memory errors that were not
+ * @link_errors: errors of the link to the host
+ * @hangs: tasks that did not end, and heartbeats that did not come
+ * @restarts: restarts since this process opened it
+ * @state: enum npu_device_state
+ * @cause: negative errno of the first fault of this generation, 0: none. -EHWPOISON: an
+ *	uncorrectable memory error; -ENOLINK: the link; -ETIMEDOUT: a task does not end; -EREMOTEIO:
+ *	no heartbeat; -ENODEV: the device is gone; -EIO: else
+ * @text: one line
+ */
+struct npu_device_health {
+	size_t size;
+	uint64_t generation;
+	uint64_t ecc_corrected;
+	uint64_t ecc_uncorrected;
+	uint64_t link_errors;
+	uint64_t hangs;
+	uint64_t restarts;
+	int state;
+	int cause;
+	char text[NPU_HEALTH_TEXT];
+};
+
+/**
+ * npu_device_get_health() - how a device is
+ * @device: the device, or NPU_DEVICE_CURRENT
+ * @health: in: its size; out: so many bytes of what is known; not touched on failure
+ *
+ * Waits for no work. A fault that nobody has met yet is found by this.
+ * Context: any thread, any state; initialises, opens and wakes nothing.
+ * Return: 0, -EINVAL (NULL, no size, or a bad visible list), -ENODEV (no such device).
+ */
+NPU_API int npu_device_get_health(int device, struct npu_device_health *health);
+
+/**
+ * npu_device_stop() - end all work of a device
+ * @device: the device, or NPU_DEVICE_CURRENT; one that is closed or stopped: 0
+ * @timeout_ms: how long what runs may take to end, milliseconds, NPU_WAIT_FOREVER, 0 polls
+ *
+ * New work is refused from now on, what is queued is discarded, callbacks included, and what runs
+ * is told to stop. Waits under way end with -ECANCELED, points in streams count as done. Nothing
+ * else is lost: memory, contexts, modules and kernels stay.
+ * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device, or it is lost), -ETIMEDOUT
+ * (something does not end: the device is lost), -EDEADLK (inside a callback), -EOPNOTSUPP, -ENOMEM, -ECHILD,
+ * -ESHUTDOWN (finalizing), -ENOTCONN.
+ */
+NPU_API int npu_device_stop(int device, int64_t timeout_ms);
+
+/* Flags of npu_device_restart(). */
+/** NPU_RESTART_REBUILD - make the library's own streams anew at once, not when next asked for */
+#define NPU_RESTART_REBUILD (1u << 0)
+/** NPU_RESTART_KEEP_DATA - only memory that an uncorrectable error has hit becomes unsafe */
+#define NPU_RESTART_KEEP_DATA (1u << 1)
+
+/**
+ * npu_device_restart() - make a device usable again that is stopped or has a fault
+ * @device: the device, or NPU_DEVICE_CURRENT; one that is closed: 0
+ * @flags: NPU_RESTART_*, or 0
+ * @timeout_ms: for the whole: milliseconds, NPU_WAIT_FOREVER, 0: one attempt
+ *
+ * A device that has a fault is stopped first. Its generation grows by one: contexts, memory,
+ * modules and kernels stay, all its streams are stale (-ESTALE), points in them count as done. The
+ * library's own - default, secondary, shared ones of the pool - are made anew, and a thread that
+ * has one of these as its current stream goes on with its successor; leased ones and those of
+ * npu_stream_create() have none.
+ *
+ * After an uncorrectable memory error all memory of the device is unsafe (see
+ * npu_pointer_get_info()), with NPU_RESTART_KEEP_DATA only what was hit. If the device does not
+ * come back, harder ways are tried, three in all, and then it is lost.
+ * Return: 0, -EINVAL (unknown flags, a bad time-out), -EBUSY (it is at work), -ENODEV (no such
+ * device, or it is lost, now or before), -ETIMEDOUT (it stays stopped, or is lost if its work did
+ * not end in time), -EDEADLK (inside a callback), -EOPNOTSUPP, -ENOMEM, -ECHILD, -ESHUTDOWN
+ * (finalizing), -ENOTCONN.
+ */
+NPU_API int npu_device_restart(int device, uint32_t flags, int64_t timeout_ms);
+
+/**
+ * npu_device_fn - is told of changes of state
+ * @device: the device
+ * @from: enum npu_device_state before
+ * @to: and now
+ * @cause: as npu_device_health.cause; 0: no fault
+ * @arg: as it was registered
+ *
+ * Runs in the thread that made the change or found it out, with no lock held, and may call
+ * everything that this thread may.
+ */
+typedef void npu_device_fn(int device, int from, int to, int cause, void *arg);
+
+/**
+ * npu_device_observe() - be told of changes of state of all devices
+ * @fn: the function
+ * @arg: for it
+ * @id: out: for npu_device_unobserve(); 0 on failure
+ *
+ * Opening and closing are changes, too. Kept until it is taken away, over npu_finalize() as well.
+ * Context: any thread, any state but the child of a fork; initialises nothing.
+ * Return: 0, -EINVAL (NULL), -ENOMEM, -ECHILD.
+ */
+NPU_API int npu_device_observe(npu_device_fn *fn, void *arg, uint64_t *id);
+
+/**
+ * npu_device_unobserve() - be told no more
+ * @id: from npu_device_observe()
+ *
+ * A call that is under way in another thread is waited for, unless this is called inside one.
+ * Context: any thread, any state but the child of a fork; initialises nothing.
+ * Return: 0, -ENOENT (no such observer), -ECHILD.
+ */
+NPU_API int npu_device_unobserve(uint64_t id);
 
 /**
  * npu_device_count() - number of devices that this process may use
@@ -201,7 +334,8 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms);
  * @timeout_ms: how long to wait for queued work, milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
  * All its contexts, streams, events, modules and memory go, in all threads; their handles
- * and pointers are stale. The next use opens it again.
+ * and pointers are stale. The next use opens it again: the same part, by its bus_id, wherever the
+ * driver finds it by then. A lost device is closed at once.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device), -ETIMEDOUT (nothing was closed),
  * -EDEADLK (inside a callback), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */

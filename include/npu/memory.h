@@ -95,6 +95,14 @@ enum npu_pointer_kind {
 	NPU_POINTER_REGISTERED = 3,	/* npu_host_register() */
 };
 
+/* npu_pointer_info.flags */
+/**
+ * NPU_POINTER_UNSAFE - an uncorrectable memory error may have spoilt the content: copies from it
+ * give -EHWPOISON. A copy or npu_memset() that covers the allocation whole makes it safe, from its
+ * submission on, and so does npu_mem_set_safe()
+ */
+#define NPU_POINTER_UNSAFE (1u << 0)
+
 /**
  * struct npu_pointer_info - what a pointer is
  * @size: in: sizeof(struct npu_pointer_info); only so many bytes are written
@@ -102,6 +110,8 @@ enum npu_pointer_kind {
  * @bytes: size of the allocation
  * @kind: enum npu_pointer_kind
  * @device: its device; -1: unknown
+ * @flags: NPU_POINTER_*
+ * @pad: zero
  */
 struct npu_pointer_info {
 	size_t size;
@@ -109,6 +119,8 @@ struct npu_pointer_info {
 	size_t bytes;
 	int kind;
 	int device;
+	uint32_t flags;
+	uint32_t pad;
 };
 
 /**
@@ -119,6 +131,15 @@ struct npu_pointer_info {
  * Return: 0, -EINVAL (NULL, or no size), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info);
+
+/**
+ * npu_mem_set_safe() - say that unsafe memory may be read again
+ * @ptr: from npu_malloc(); memory that is safe stays so
+ *
+ * For memory that was written piece by piece, or whose content does not matter.
+ * Return: 0, -EINVAL (not the start of device memory), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_mem_set_safe(void *ptr);
 
 /**
  * npu_memcpy() - copy now

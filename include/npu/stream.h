@@ -11,8 +11,10 @@
  * current context, unless npu_stream_set_current() has put another one there.
  * The default stream is a stream like others: it waits for none, and none for it.
  *
- * What every function that takes a stream answers: -EBADF, -ESTALE, -ENODEV
- * (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * What every function that takes a stream answers: -EBADF, -ESTALE (destroyed, or
+ * of an older generation of its device), -ENODEV (device lost), -EIO (it has a
+ * fault), -ESHUTDOWN (it is stopped; or the library is being finalized), -ECHILD,
+ * -ENOTCONN. Questions about a stream, and destroying it, work on such devices.
  */
 #ifndef NPU_STREAM_H
 #define NPU_STREAM_H
@@ -85,11 +87,27 @@ NPU_API int npu_stream_query(npu_stream stream);
  * @stream: the stream
  * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
- * Return: 0, -EINVAL (a bad time-out), -ETIMEDOUT, -EDEADLK (inside a callback), the failure of a
- * task, once (npu_last_error() says which), or what every function with a stream answers (top of
+ * After a time-out the record names the stream, the task that was waited for, and the one that the
+ * stream is at, with its tag; all stays queued.
+ * Return: 0, -EINVAL (a bad time-out), -ETIMEDOUT, -EDEADLK (inside a callback), -ECANCELED (its
+ * device was stopped, or the stream aborted, meanwhile), the failure of a task, once
+ * (npu_last_error() says which), or what every function with a stream answers (top of
  * this file).
  */
 NPU_API int npu_stream_sync(npu_stream stream, int64_t timeout_ms);
+
+/**
+ * npu_stream_abort() - discard what is queued, stop what runs, forget failures
+ * @stream: the stream; 0 is fine
+ * @timeout_ms: how long what runs may take to end, milliseconds, NPU_WAIT_FOREVER, 0 polls
+ *
+ * Waits for the stream that are under way end with -ECANCELED; points in it count as done. It can
+ * be used again afterwards, in mode stop as well.
+ * Return: 0, -EINVAL (a bad time-out), -ETIMEDOUT (what runs does not end: the stream stays as it
+ * is, and what is behind that is discarded), -EDEADLK (inside a callback), -EOPNOTSUPP, or what
+ * every function with a stream answers (top of this file).
+ */
+NPU_API int npu_stream_abort(npu_stream stream, int64_t timeout_ms);
 
 /**
  * npu_stream_set_wait_mode() - how threads wait for the stream from now on

@@ -309,7 +309,7 @@ void fake_fault(struct hal_device *dev, uint32_t state, int cause)
 		d->health.ecc_uncorrected++;
 	if (cause == -ENOLINK)
 		d->health.link_errors++;
-	if (cause == -ETIME)
+	if (cause == -ETIMEDOUT)
 		d->health.hangs++;
 	pthread_cond_broadcast(&fake.work);
 	pthread_mutex_unlock(&fake.lock);

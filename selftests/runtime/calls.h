@@ -29,6 +29,9 @@
 	ANY(npu_log_set_sink, (npu_log_set_sink(NULL), 0))				\
 	ANY(npu_device_count, npu_device_count(&obj.n))					\
 	ANY(npu_device_get_info, npu_device_get_info(0, &obj.info))			\
+	ANY(npu_device_get_health, npu_device_get_health(0, &obj.health))		\
+	ANY(npu_device_observe, observe())						\
+	ANY(npu_device_unobserve, npu_device_unobserve(UINT64_MAX) + ENOENT)		\
 	ANY(npu_device_mem_info, npu_device_mem_info(0, NULL, NULL))			\
 	ANY(npu_device_utilization, npu_device_utilization(0, &obj.u32))		\
 	ANY(npu_device_can_access_peer, npu_device_can_access_peer(0, 0, &obj.n))	\
@@ -43,6 +46,8 @@
 	NEED(npu_device_sync, npu_device_sync(0, 5000))					\
 	NEED(npu_device_sync_all, npu_device_sync_all(5000))				\
 	NEED(npu_device_reset, npu_device_reset(1, 5000))				\
+	NEED(npu_device_stop, npu_device_stop(1, 5000))					\
+	NEED(npu_device_restart, npu_device_restart(1, 0, 5000))			\
 	NEED(npu_device_time, npu_device_time(0, &obj.u64))				\
 	NEED(npu_context_create, npu_context_create(0, &obj.ctx_out))			\
 	NEED(npu_context_destroy, npu_context_destroy(new_context(), 5000))		\
@@ -53,6 +58,7 @@
 	NEED(npu_stream_create, npu_stream_create(NULL, &obj.s_out))			\
 	NEED(npu_stream_destroy, npu_stream_destroy(new_stream(), 5000))		\
 	NEED(npu_stream_query, npu_stream_query(obj.idle))				\
+	NEED(npu_stream_abort, not_here(npu_stream_abort(obj.idle, 5000)))		\
 	NEED(npu_stream_sync, npu_stream_sync(obj.s, 5000))				\
 	NEED(npu_stream_set_wait_mode, npu_stream_set_wait_mode(obj.s, NPU_WAIT_AUTO))	\
 	NEED(npu_stream_wait_event, npu_stream_wait_event(obj.s, obj.e))		\
@@ -87,6 +93,7 @@
 	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
+	NEED(npu_mem_set_safe, npu_mem_set_safe(obj.p))					\
 	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \
 	NEED(npu_memcpy_2d, npu_memcpy_2d(obj.q, 8, obj.text, 8, 4, 2, NPU_COPY_AUTO))	\

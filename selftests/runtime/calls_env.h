@@ -22,6 +22,7 @@ static struct {
 	npu_kernel k, k_out;
 	struct npu_guard g, unused;
 	struct npu_device_info info;
+	struct npu_device_health health;
 	struct npu_stream_info stream;
 	struct npu_pointer_info pointer;
 	struct npu_option_info option;
@@ -52,6 +53,18 @@ static int callback(void *arg)
 
 static void nothing(void *arg)
 {
+}
+
+static void changed(int device, int from, int to, int cause, void *arg)
+{
+}
+
+static int observe(void)
+{
+	uint64_t id;
+	int err = npu_device_observe(changed, NULL, &id);
+
+	return err ? err : npu_device_unobserve(id);
 }
 
 static bool is_ready(void)
@@ -196,6 +209,7 @@ static int left_behind(const struct call *c)
 static void set_sizes(void)
 {
 	obj.info.size = sizeof(obj.info);
+	obj.health.size = sizeof(obj.health);
 	obj.stream.size = sizeof(obj.stream);
 	obj.pointer.size = sizeof(obj.pointer);
 	obj.option.size = sizeof(obj.option);

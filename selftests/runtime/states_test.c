@@ -110,6 +110,7 @@ static int try_not_initialised(const char *state)
 TEST(uninit)
 {
 	obj.info.size = sizeof(obj.info);
+	obj.health.size = sizeof(obj.health);
 	obj.option.size = sizeof(obj.option);
 	obj.explained.size = sizeof(obj.explained);
 	obj.error.size = sizeof(obj.error);
