@@ -18,7 +18,7 @@
 /**
  * struct hal_error - what is known of a failure
  * @code: negative errno, 0: none
- * @vendor: the vendor's code, 0: none
+ * @vendor: the vendor's code, or the negative errno of a device node, 0: none
  * @device: ordinal of the device in its driver, -1: none
  * @op: the operation that failed, a static string
  * @stream: handle of the stream, 0: none

@@ -85,8 +85,8 @@ int hal_exhausted(int code, enum hal_limit what, struct hal_device *dev, const c
 		    "device %d: no more %s: limit %u, this process %u, others %u", dev->ordinal,
 		    l.name, l.limit, l.own, l.all > l.own ? l.all - l.own : 0);
 	if (l.own < l.all)
-		hal_hint(code, "Other processes use %s of this device, too: see who has it open, or "
-			 "take another one (option visible_devices).", l.name);
+		hal_hint(code, "Other processes use %s of this device, too: see who has it open, "
+			 "or take another one (option visible_devices).", l.name);
 	return code;
 }
 

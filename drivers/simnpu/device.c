@@ -2,7 +2,6 @@
 /*
  * Devices and contexts.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,36 +29,6 @@ static const struct {
 		     NPU_CAP_HOST_ALLOC | NPU_CAP_HOST_REGISTER)
 
 static _Atomic uint64_t last_context_id;
-
-/**
- * simnpu_node_open() - open a node
- * @sys: how nodes are reached
- * @index: number of the device
- * @fd: out: descriptor
- *
- * Return: 0, -ENOENT (no such device), -EPROTO (another interface), or as the device fails.
- */
-int simnpu_node_open(const struct hal_sys_ops *sys, uint32_t index, int *fd)
-{
-	struct simnpu_version v = { 0 };
-	char path[sizeof(SIMNPU_NODE_PREFIX) + 10];
-	int err, node;
-
-	*fd = -1;
-	snprintf(path, sizeof(path), "%s%u", SIMNPU_NODE_PREFIX, index);
-	node = hal_sys_open(sys, path, O_RDWR);
-	if (node < 0)
-		return node;
-	err = hal_sys_ioctl(sys, node, SIMNPU_IOCTL_VERSION, &v);
-	if (!err && v.major != SIMNPU_ABI_MAJOR)
-		err = -EPROTO;
-	if (err) {
-		hal_sys_close(sys, node);
-		return err;
-	}
-	*fd = node;
-	return 0;
-}
 
 /**
  * simnpu_node_info() - ask an open node what it is
@@ -111,8 +80,7 @@ static int device_init(struct hal_device *base)
 	dev->sys = simnpu_sys;
 	err = simnpu_node_open(dev->sys, base->index, &dev->fd);
 	if (err)
-		return hal_fail(err == -ENOENT ? -ENODEV : err, "device_open",
-				"%s%u: cannot be opened", SIMNPU_NODE_PREFIX, base->index);
+		return simnpu_node_failed(err, "device_open", base->index);
 	err = simnpu_node_info(dev->sys, dev->fd, base->index, &base->info);
 	if (err) {
 		hal_sys_close(dev->sys, dev->fd);

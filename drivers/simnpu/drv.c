@@ -29,8 +29,7 @@ static int drv_count(uint32_t *n)
 		if (err == -ENOENT)
 			break;
 		if (err)
-			return hal_fail(err, "device_count", "%s%u: cannot be opened",
-					SIMNPU_NODE_PREFIX, i);
+			return simnpu_node_failed(err, "device_count", i);
 		hal_sys_close(simnpu_sys, fd);
 	}
 	*n = i;
@@ -53,11 +52,8 @@ static int drv_info(uint32_t index, struct hal_device_info *info)
 		return 0;
 	}
 	err = simnpu_node_open(simnpu_sys, index, &fd);
-	if (err == -ENOENT)
-		return no_device(index);
 	if (err)
-		return hal_fail(err, "device_info", "%s%u: cannot be opened", SIMNPU_NODE_PREFIX,
-				index);
+		return simnpu_node_failed(err, "device_info", index);
 	err = simnpu_node_info(simnpu_sys, fd, index, info);
 	hal_sys_close(simnpu_sys, fd);
 	if (err)

@@ -205,8 +205,9 @@ static inline int simnpu_ioctl(struct hal_context *ctx, unsigned long request, v
 	return hal_sys_ioctl(dev->sys, dev->fd, request, arg);
 }
 
-/* device.c: ask a node for what it is, for drv.c. */
+/* node.c; device.c: ask a node for what it is, for drv.c. */
 int simnpu_node_open(const struct hal_sys_ops *sys, uint32_t index, int *fd);
+int simnpu_node_failed(int err, const char *op, uint32_t index);
 int simnpu_node_info(const struct hal_sys_ops *sys, int fd, uint32_t index,
 		     struct hal_device_info *info);
 extern const struct hal_device_ops simnpu_device_ops;

@@ -51,7 +51,8 @@ extern "C" {
  * struct npu_error - what is known of a failure
  * @size: in: sizeof(struct npu_error); only so many bytes are written
  * @code: negative errno, 0: nothing has failed
- * @vendor: the vendor's code, 0: none
+ * @vendor: what was said below the library: the vendor's code, or the negative errno with which
+ *	a device node could not be opened; 0: none
  * @device: ordinal, -1: none
  * @pad: zero
  * @stream: the stream, 0: none

@@ -96,6 +96,10 @@ static int fake_open(const char *path, int flags, unsigned int mode)
 
 	(void)flags;
 	(void)mode;
+	if (fake.fail_open) {
+		errno = fake.fail_open;
+		return -1;
+	}
 	if (sscanf(path, SIMNPU_NODE_PREFIX "%u", &node) != 1 || node >= fake.nodes) {
 		errno = ENOENT;
 		return -1;

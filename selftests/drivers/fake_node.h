@@ -52,6 +52,7 @@ struct fake_queue {
  * @version: what they say of the interface
  * @fail: errno with which an ioctl fails, by number; 0: it does not
  * @fail_mmap: the same of mmap
+ * @fail_open: the same of open
  * @calls: times that an ioctl was asked for, by number
  * @arg: its last argument, by number, as it was when it returned
  * @context_result: what contexts are made with
@@ -79,6 +80,7 @@ struct fake {
 	struct simnpu_version version;
 	int fail[FAKE_NR];
 	int fail_mmap;
+	int fail_open;
 	uint32_t calls[FAKE_NR];
 	uint64_t arg[FAKE_NR][16];
 	uint32_t context_result;

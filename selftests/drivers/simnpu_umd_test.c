@@ -93,6 +93,59 @@ TEST_F(node, another_interface)
 	free(self->x.dev);
 }
 
+/* H07: each reason has its own answer, which names the node and says what to do. */
+TEST_F(node, why_it_cannot_be_opened)
+{
+	static const struct { int err; int code; const char *text; const char *hint; } t[] = {
+		{ ENOENT, -ENODEV, "there is no such node", "simnpu_devices" },
+		{ EACCES, -EACCES, "permission denied", "owner and mode" },
+		{ EPERM, -EPERM, "not permitted", "container" },
+		{ EBUSY, -EBUSY, "another process", "fuser" },
+		{ ENODEV, -ENODEV, "the device is not", "unplugged" },
+		{ EMFILE, -EMFILE, "no descriptor", "ulimit" },
+		{ EIO, -EIO, "cannot be opened: EIO", "" },
+	};
+	struct hal_device_info info;
+	const struct hal_error *e;
+	uint32_t n;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(t); i++) {
+		fake.fail_open = t[i].err;
+		hal_error_clear();
+		if (t[i].err != ENOENT) {
+			EXPECT_EQ(t[i].code, drv()->ops->count(&n));
+		}
+		EXPECT_EQ(t[i].code, drv()->ops->info(1, &info));
+		EXPECT_EQ(t[i].code, device_up(&self->x, 1));
+		free(self->x.dev);
+		e = hal_error_last();
+		EXPECT_EQ(t[i].code, e->code);
+		EXPECT_EQ(-t[i].err, e->vendor);
+		EXPECT_EQ(1, e->device);
+		EXPECT_NE(NULL, strstr(e->text, "/dev/simnpu1: "));
+		EXPECT_NE(NULL, strstr(e->text, t[i].text))
+			TH_LOG("%s", e->text);
+		EXPECT_NE(NULL, strstr(e->hint, t[i].hint))
+			TH_LOG("%s", e->hint);
+	}
+	/* that it is the end of the nodes is no failure */
+	fake.fail_open = ENOENT;
+	hal_error_clear();
+	EXPECT_EQ(0, drv()->ops->count(&n));
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(0, hal_error_last()->code);
+	/* of another version both are named */
+	fake.fail_open = 0;
+	fake.version.major = SIMNPU_ABI_MAJOR + 7;
+	EXPECT_EQ(-EPROTO, device_up(&self->x, 0));
+	free(self->x.dev);
+	EXPECT_NE(NULL, strstr(hal_error_last()->text, "/dev/simnpu0 speaks interface 7"));
+	fake.version.major = SIMNPU_ABI_MAJOR;
+	EXPECT_EQ(0, device_up(&self->x, 0));
+	device_down(&self->x);
+}
+
 TEST_F(node, newer_minor)
 {
 	fake.version.minor = SIMNPU_ABI_MINOR + 1;
