@@ -113,7 +113,8 @@ TEST_F(node, why_it_cannot_be_opened)
 	for (i = 0; i < ARRAY_SIZE(t); i++) {
 		fake.fail_open = t[i].err;
 		hal_error_clear();
-		if (t[i].err != ENOENT) {
+		/* nodes end with the first that is missing; one without a device counts */
+		if (t[i].err != ENOENT && t[i].err != ENODEV) {
 			EXPECT_EQ(t[i].code, drv()->ops->count(&n));
 		}
 		EXPECT_EQ(t[i].code, drv()->ops->info(1, &info));

@@ -9,8 +9,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "drivers/simnpu/simnpu_test.h"
 #include "hal/sys_judge.h"
 #include "selftests/runtime/rt_test.h"
+#include "uapi/simnpu.h"
 
 static npu_stream stream;
 
@@ -450,6 +452,73 @@ TEST(eacces)
 	EXPECT_NE(NULL, strstr(last_error().text, "rt_kernels.so"));
 	EXPECT_EQ(NULL, broken());
 	OK(npu_module_load(TEST_DATA("rt_kernels.so"), &m));
+}
+
+/* ---- before anything is open ---------------------------------------------------------------- */
+
+/* All that can be asked without initialising; how many answered with the code and a record. */
+static int ask_all(int code)
+{
+	struct npu_device_info info = { .size = sizeof(info) };
+	size_t free, total;
+	uint32_t percent;
+	int n, rc[5], i, told = 0;
+
+	for (i = 0; i < 5; i++) {
+		npu_error_clear();
+		rc[i] = i == 0 ? npu_device_count(&n) : i == 1 ? npu_device_get_info(0, &info) :
+			i == 2 ? npu_device_mem_info(0, &free, &total) :
+			i == 3 ? npu_device_utilization(0, &percent) :
+			npu_device_can_access_peer(0, 1, &n);
+		told += rc[i] == -code && !lacks(code);
+	}
+	return told;
+}
+
+/*
+ * H04: the first thing that a program asks fails, whatever the way: there is a text, and asking
+ * for it opens nothing, initialises nothing and does not fail in turn.
+ */
+TEST(questions_that_fail)
+{
+	static const int codes[] = { EIO, EBUSY, EACCES, ENOMEM, EMFILE };
+	size_t i, free, total;
+
+	setenv("NPU_SIMNPU_DEVICES", "2", 1);
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		simnpu_test_fail(SIMNPU_FAIL_IOCTL + _IOC_NR(SIMNPU_IOCTL_VERSION), 1, 0,
+				 codes[i]);
+		EXPECT_EQ(5, ask_all(codes[i]))
+			TH_LOG("%s: %s", npu_error_name(codes[i]), last_error().text);
+		EXPECT_NE(NULL, strstr(last_error().text, "/dev/simnpu0"));
+		EXPECT_EQ(NPU_STATE_UNINIT, npu_state_get());
+		EXPECT_EQ(0, is_open(0));
+		EXPECT_EQ(0, is_open(1));
+	}
+	simnpu_test_fail(SIMNPU_FAIL_IOCTL + _IOC_NR(SIMNPU_IOCTL_VERSION), 0, 0, 0);
+	OK(npu_device_mem_info(1, &free, &total));
+	EXPECT_EQ(free, total);
+	EXPECT_EQ(NPU_STATE_UNINIT, npu_state_get());
+	EXPECT_EQ(0, is_open(1));
+	OK(set_up());
+	EXPECT_EQ(NULL, broken());
+}
+
+/* H07: no device is no reason to fail before one is needed; then the reason is there. */
+TEST(no_device_at_all)
+{
+	int n = 9;
+	void *p;
+
+	setenv("NPU_SIMNPU_DEVICES", "0", 1);
+	OK(npu_device_count(&n));
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(-ENODEV, npu_malloc(64, 0, &p));
+	EXPECT_EQ(NULL, lacks(ENODEV));
+	OK(npu_finalize(1000));
+	setenv("NPU_SIMNPU_DEVICES", "2", 1);
+	OK(set_up());
+	EXPECT_EQ(NULL, broken());
 }
 
 /* ---- the catalogue itself -------------------------------------------------------- */
