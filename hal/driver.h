@@ -248,7 +248,7 @@ struct hal_driver_ops {
  *	Optional: no
  * @stop: refuse work until @restart, discard what is queued, tell what runs to stop, and wait for
  *	it until @deadline (as of hal_stream_ops.wait_host). [C-DEV-5] All that was submitted
- *	counts as completed when it returns 0, and what was not run was not run at all. From OPEN and
+ *	counts as completed when it returns 0; what was not run was not run at all. From OPEN and
  *	FAULTED. Only with NPU_CAP_ABORT. Return: 0, -ETIMEDOUT (something runs on: the device is
  *	not used any more), -ENODEV
  * @restart: make a stopped device usable again, its faults mended; contexts, memory, modules and

@@ -581,15 +581,17 @@ static void cut_locked(struct hal_context *ctx, const struct hal_stream *s)
 
 	hal_list_for_each(n, &ctx->events) {
 		struct hal_event *e = hal_list_entry(n, struct hal_event, node);
-		struct hal_stream_slot *slot = hal_stream_slot_at(e->last.stream);
+		struct hal_event_slot *slot = hal_event_slot_at(e->handle);
+		struct hal_point last;
 
-		if (!slot || (s && slot != s->slot))
-			continue;
-		/* a record under way writes it */
+		/* a record under way holds it */
 		hal_spin_lock(&slot->slot.lock);
-		if (!hal_point_passed(&e->last))
-			e->cut = e->last;
+		last = e->last;
 		hal_spin_unlock(&slot->slot.lock);
+		if (s && hal_stream_slot_at(last.stream) != s->slot)
+			continue;
+		if (!hal_point_done(&last))
+			e->cut = last;
 	}
 }
 

@@ -22,6 +22,15 @@ void hal_set_state_hook(hal_state_fn *hook)
 	hal_store_release(&state_hook, hook);
 }
 
+/* What fails on the way to something else is not the thread's failure. */
+static void record_restore(const struct hal_error *before)
+{
+	struct hal_tls *t = hal_tls_peek();
+
+	if (t)
+		t->error = *before;
+}
+
 /* ---- changes of state -------------------------------------------------------------- */
 
 /* What a device can become without anybody asking for it. */
@@ -79,11 +88,21 @@ static void mark_streams(struct hal_device *dev, bool stop)
 	pthread_mutex_unlock(&dev->lock);
 }
 
+static void tell(struct hal_device *dev, uint32_t from, uint32_t to)
+{
+	hal_state_fn *hook = hal_load_acquire(&state_hook);
+	struct hal_error before = *hal_error_last();
+
+	if (!hook)
+		return;
+	hook(dev, from, to, hal_load_acquire(&dev->cause));
+	record_restore(&before);
+}
+
 /* Marks streams and tells the hook, once for each change. With no lock held. */
 static void settle(struct hal_device *dev)
 {
 	uint32_t from, to;
-	hal_state_fn *hook;
 
 	from = hal_load_acquire(&dev->told);
 	do {
@@ -92,9 +111,7 @@ static void settle(struct hal_device *dev)
 			return;
 	} while (!atomic_compare_exchange_weak(&dev->told, &from, to));
 	mark_streams(dev, false);
-	hook = hal_load_acquire(&state_hook);
-	if (hook)
-		hook(dev, from, to, hal_load_acquire(&dev->cause));
+	tell(dev, from, to);
 }
 
 static void note(struct hal_device *dev, int rc, const struct hal_health *h)
@@ -110,7 +127,6 @@ static int ask(struct hal_device *dev, struct hal_health *h)
 {
 	const struct hal_device_ops *ops = dev->drv->device;
 	struct hal_error before = *hal_error_last();
-	struct hal_tls *t;
 	int rc;
 
 	memset(h, 0, sizeof(*h));
@@ -118,9 +134,7 @@ static int ask(struct hal_device *dev, struct hal_health *h)
 	if (!ops->health || h->state == HAL_DEVICE_LOST)
 		return 0;
 	rc = ops->health(dev, h);
-	t = hal_tls_peek();
-	if (t)
-		t->error = before;
+	record_restore(&before);
 	note(dev, rc, h);
 	return rc;
 }

@@ -125,8 +125,8 @@ NPU_API int npu_device_get_health(int device, struct npu_device_health *health);
  * is told to stop. Waits under way end with -ECANCELED, points in streams count as done. Nothing
  * else is lost: memory, contexts, modules and kernels stay.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device, or it is lost), -ETIMEDOUT
- * (something does not end: the device is lost), -EDEADLK (inside a callback), -EOPNOTSUPP, -ENOMEM, -ECHILD,
- * -ESHUTDOWN (finalizing), -ENOTCONN.
+ * (something does not end: the device is lost), -EDEADLK (inside a callback), -EOPNOTSUPP,
+ * -ENOMEM, -ECHILD, -ESHUTDOWN (finalizing), -ENOTCONN.
  */
 NPU_API int npu_device_stop(int device, int64_t timeout_ms);
 
