@@ -30,10 +30,11 @@
  *   and each later CALLBACK_NEXT of the context gives ECANCELED.
  * - Times are nanoseconds. Deadlines are absolute, on CLOCK_MONOTONIC.
  * - A device is in one of the states SIMNPU_STATE_*. Questions (VERSION, INFO,
- *   TIME, POISON), what takes away (*_DESTROY, MODULE_UNLOAD, CALLBACK_STOP,
- *   CALLBACK_DONE, QUEUE_ERRORS), DEVICE_STOP, mmap() and close() work in all of
- *   them, but that TIME, CALLBACK_DONE and DEVICE_STOP of a lost device give
- *   ENODEV. All else gives EIO where it is faulted, ESHUTDOWN where it is
+ *   TIME, POISON, QUEUE_AT), what takes away (*_DESTROY, MODULE_UNLOAD, MEM_WINDOW to
+ *   close, QUEUE_ERRORS, QUEUE_ABORT), CALLBACK_*, DEVICE_STOP, DEVICE_RESTART,
+ *   mmap() and close() work in all of them, but that TIME, MEM_WINDOW,
+ *   QUEUE_ABORT, DEVICE_STOP and DEVICE_RESTART of a lost device give ENODEV. All
+ *   else gives EIO where it is faulted, ESHUTDOWN where it is
  *   stopped, ENODEV where it is lost; opening the node of one that is gone, too.
  *   WAIT answers for each task by what became of it: see there.
  *
@@ -129,7 +130,7 @@ struct simnpu_version {
  * @hangs: out: tasks that hung, and heartbeats that were lost
  * @restarts: out: times that it was restarted
  * @cause: out: the first fault of this generation, a positive errno, 0: none. EHWPOISON: an
- *	uncorrectable memory error; ENOLINK: the link; ETIMEDOUT: a task hung; EREMOTEIO: no
+ *	uncorrectable memory error; ENOLINK: the link; ETIME: a task hung, or there was no
  *	heartbeat; ENODEV: unplugged. Of a lost one, too
  * @pad2: out: zero
  * @bus: out: where the part sits, zero-terminated. Stays with the part, whatever its node
@@ -583,6 +584,26 @@ struct simnpu_abort {
 	__u64 deadline_ns;
 };
 
+/**
+ * struct simnpu_at - SIMNPU_IOCTL_QUEUE_AT: what a queue is at
+ * @queue: in: the queue
+ * @pad: in: zero
+ * @seq: out: sequence number of the task that runs, or is the next to
+ * @cookie: out: simnpu_desc.cookie of it
+ * @op: out: SIMNPU_OP_*
+ * @tag: out: simnpu_desc.tag
+ *
+ * For messages. ENODATA: nothing is queued.
+ */
+struct simnpu_at {
+	__u32 queue;
+	__u32 pad;
+	__u64 seq;
+	__u64 cookie;
+	__u32 op;
+	__u32 tag;
+};
+
 /* ---- timed events ------------------------------------------------------ */
 
 /**
@@ -689,7 +710,7 @@ struct simnpu_callback {
  *
  * RESTART: of a stopped one, else EBUSY (OK, faulted). The generation grows by one.
  * Contexts, memory, modules, kernels and events stay. Queues of an older generation stay broken:
- * KICK and QUEUE_GROW of them give ESTALE; they are good for QUEUE_ERRORS and QUEUE_DESTROY.
+ * QUEUE_GROW of them gives ESTALE; they are good for QUEUE_ERRORS and QUEUE_DESTROY.
  */
 struct simnpu_stop {
 	__u32 flags;
@@ -935,6 +956,7 @@ struct simnpu_instance {
 #define SIMNPU_IOCTL_QUEUE_ABORT	_IOW(SIMNPU_IOC, 0x27, struct simnpu_abort)
 #define SIMNPU_IOCTL_QUEUE_EXPORT	_IOWR(SIMNPU_IOC, 0x28, struct simnpu_export)
 #define SIMNPU_IOCTL_QUEUE_IMPORT	_IOWR(SIMNPU_IOC, 0x29, struct simnpu_import)
+#define SIMNPU_IOCTL_QUEUE_AT		_IOWR(SIMNPU_IOC, 0x2a, struct simnpu_at)
 #define SIMNPU_IOCTL_EVENT_CREATE	_IOWR(SIMNPU_IOC, 0x30, struct simnpu_event)
 #define SIMNPU_IOCTL_EVENT_DESTROY	_IOW(SIMNPU_IOC, 0x31, struct simnpu_handle)
 #define SIMNPU_IOCTL_MODULE_LOAD	_IOWR(SIMNPU_IOC, 0x38, struct simnpu_module)

@@ -21,6 +21,7 @@ static const struct {
 	{ SIMNPU_CAP_BF16, NPU_CAP_BF16 },
 	{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
 	{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
+	{ SIMNPU_CAP_ABORT, NPU_CAP_ABORT },
 };
 
 /* What every device has that speaks this interface. */
@@ -67,7 +68,12 @@ int simnpu_node_info(const struct hal_sys_ops *sys, int fd, uint32_t index,
 	info->args_max = si.args_max;
 	info->blocks_max = UINT32_MAX;
 	snprintf(info->name, sizeof(info->name), "%.*s", (int)sizeof(si.part) - 1, si.part);
-	snprintf(info->bus_id, sizeof(info->bus_id), "simnpu%u", index);
+	/* a device before minor version 2 does not say where it sits */
+	if (si.bus[0])
+		snprintf(info->bus_id, sizeof(info->bus_id), "%.*s", (int)sizeof(si.bus) - 1,
+			 si.bus);
+	else
+		snprintf(info->bus_id, sizeof(info->bus_id), "simnpu%u", index);
 	return 0;
 }
 
@@ -171,6 +177,97 @@ static int device_peer(struct hal_device *base, struct hal_device *other, bool *
 	return 0;
 }
 
+/* ---- faults and recovery ---- */
+
+static int device_stop(struct hal_device *base, uint64_t deadline)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+	/* 0 would be the device's own choice */
+	struct simnpu_stop s = { .deadline_ns = deadline ? deadline : 1 };
+	int err;
+
+	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_DEVICE_STOP, &s);
+	if (!err)
+		return 0;
+	if (err == -ETIME)
+		return hal_fail(-ETIMEDOUT, "device_stop", "device %d: a task does not end",
+				base->ordinal);
+	return hal_fail(err, "device_stop", "device %d cannot be stopped", base->ordinal);
+}
+
+/* There is one way: closing the node would take the memory with it. */
+static int device_restart(struct hal_device *base, uint32_t attempt)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+	struct simnpu_stop s = { 0 };
+	int err;
+
+	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_DEVICE_RESTART, &s);
+	if (err)
+		return hal_fail(err, "device_restart", "device %d does not start, attempt %u",
+				base->ordinal, attempt + 1);
+	return 0;
+}
+
+static uint32_t state_of(const struct simnpu_info *si)
+{
+	switch (si->state) {
+	case SIMNPU_STATE_OK:
+		return HAL_DEVICE_OPEN;
+	case SIMNPU_STATE_FAULTED:
+		return HAL_DEVICE_FAULTED;
+	case SIMNPU_STATE_STOPPED:
+		return HAL_DEVICE_STOPPED;
+	default:
+		return HAL_DEVICE_LOST;
+	}
+}
+
+static int device_health(struct hal_device *base, struct hal_health *h)
+{
+	struct simnpu_info si;
+	int err;
+
+	err = device_ask(base, &si, "device_get_health");
+	/* a lost device says so itself: INFO works in every state */
+	if (err)
+		return err == -ENODEV ? -EIO : err;
+	h->state = state_of(&si);
+	h->cause = -(int)(si.cause <= SIMNPU_ERRNO_MAX ? si.cause : EIO);
+	h->ecc_corrected = si.ecc_corrected;
+	h->ecc_uncorrected = si.ecc_uncorrected;
+	h->link_errors = si.link_errors;
+	h->hangs = si.hangs;
+	snprintf(h->text, sizeof(h->text), "%s", si.cause == ENODEV ? "unplugged" :
+		 si.cause == ETIME ? "a task hangs, or there is no heartbeat" :
+		 si.cause == ENOLINK ? "the link has failed" :
+		 si.cause == EHWPOISON ? "uncorrectable memory error" : "");
+	return 0;
+}
+
+static int device_poison(struct hal_device *base, struct hal_poison *list, uint32_t n)
+{
+	struct simnpu_device *dev = to_simnpu_device(base);
+	struct simnpu_poison p = { .index = 0 };
+	int err;
+
+	for (;; p.index++) {
+		err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_POISON, &p);
+		if (err == -ENOENT)
+			return (int)p.index;
+		if (err)
+			return hal_fail(err, "device_restart",
+					"device %d does not say which memory was hit",
+					base->ordinal);
+		if (p.index < n) {
+			list[p.index].addr = p.addr;
+			list[p.index].size = p.size;
+		}
+	}
+}
+
+/* ---- contexts ---- */
+
 static int context_init(struct hal_context *base)
 {
 	struct simnpu_ctx *ctx = to_simnpu_ctx(base);
@@ -232,4 +329,8 @@ const struct hal_device_ops simnpu_device_ops = {
 	.time = device_time,
 	.usage = device_usage,
 	.peer = device_peer,
+	.stop = device_stop,
+	.restart = device_restart,
+	.health = device_health,
+	.poison = device_poison,
 };

@@ -2,6 +2,9 @@
 /*
  * The driver as a whole: which devices there are, and what they are.
  */
+#include <string.h>
+
+#include "drivers/simnpu/faults.h"
 #include "drivers/simnpu/simnpu.h"
 #include "hal/fork.h"
 
@@ -14,6 +17,25 @@ const struct hal_sys_ops *simnpu_sys = &simnpu_model_sys;
 static struct hal_device_info known[SIMNPU_MAX_DEVICES];
 static uint32_t known_count;
 
+/* Rules that the device could not follow are said here, where a text can be given. */
+static int check_rules(const char *op)
+{
+	const char *text = hal_option_text(simnpu_options, "simnpu_faults");
+	struct simnpu_rule rules[SIMNPU_FAULT_RULES];
+	struct simnpu_rule_error err;
+	uint32_t n;
+
+	if (likely(!text[0]))
+		return 0;
+	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS))
+		return hal_fail(-EOPNOTSUPP, op,
+				"option simnpu_faults: built without CONFIG_SIMNPU_FAULTS");
+	if (simnpu_rules_parse(text, rules, &n, &err))
+		return hal_fail(-EINVAL, op, "option simnpu_faults, at byte %zu: %s", err.pos,
+				err.why);
+	return 0;
+}
+
 static int drv_count(uint32_t *n)
 {
 	uint32_t i;
@@ -24,10 +46,16 @@ static int drv_count(uint32_t *n)
 		return 0;
 	}
 	*n = 0;
+	err = check_rules("device_count");
+	if (err)
+		return err;
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++) {
 		err = simnpu_node_open(simnpu_sys, i, &fd);
 		if (err == -ENOENT)
 			break;
+		/* the node of one that was unplugged still counts: others keep their numbers */
+		if (err == -ENODEV)
+			continue;
 		if (err)
 			return simnpu_node_failed(err, "device_count", i);
 		hal_sys_close(simnpu_sys, fd);
@@ -68,8 +96,13 @@ static int drv_init(void)
 	int err;
 
 	err = drv_count(&n);
-	for (i = 0; i < n && !err; i++)
+	for (i = 0; i < n && !err; i++) {
 		err = drv_info(i, &known[i]);
+		if (err == -ENODEV) {
+			memset(&known[i], 0, sizeof(known[i]));
+			err = 0;
+		}
+	}
 	if (err)
 		return err;
 	if (!n)

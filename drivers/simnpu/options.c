@@ -47,6 +47,14 @@ const struct hal_option simnpu_options[] = {
 		.name = "simnpu_plain_kernels", .type = HAL_OPTION_BOOL, .def = "0",
 		.help = "Whether to do without oneDNN, so that results are the same, bit by "
 			"bit, on every machine.",
+	}, {
+		.name = "simnpu_faults", .type = HAL_OPTION_TEXT, .def = "", .max = 1023,
+		.help = "What is to go wrong in simulated devices, and when: rules as "
+			"\"npuctl fault list\" describes them.",
+	}, {
+		.name = "simnpu_faults_report", .type = HAL_OPTION_BOOL, .def = "0",
+		.help = "Whether to print at the end of the program what each rule of "
+			"simnpu_faults has hit.",
 	},
 	{ .name = "" }
 };

@@ -22,6 +22,9 @@
 /* How nodes are opened and reached; a test puts another one here before it opens devices. */
 extern const struct hal_sys_ops *simnpu_sys;
 
+/* The largest number that is an errno. */
+#define SIMNPU_ERRNO_MAX 4095u
+
 /* Buckets of the table that finds streams by their queues. */
 #define SIMNPU_QUEUE_BUCKETS 256u
 

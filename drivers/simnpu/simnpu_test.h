@@ -23,25 +23,24 @@
  *	task:OP		a task: launch copy fill record wait callback, or any. "task" alone: any
  *	alloc:KIND	an allocation of the device: memory host arena lock thread, or any
  *	sys:CALL	a call through the seam: a member of struct hal_sys_ops, or any
- *	device		the device: counted at each task that begins and at each ioctl that is no
- *			question, nor a doorbell, nor a wait
+ *	device		the device: counted at each task that begins, and at each ioctl that is no
+ *			question, doorbell or wait
  *
  * and the keys say when, and what then:
  *
  *	do=ACTION	simnpu_fault_action(); default: fail
  *	code=NAME	the errno of do=fail, "ENOMEM" or a number; default: what suits WHAT
- *	ns=N		how long a stall or late takes, or a hang is not noticed; default: for ever;
- *			of late 1 ms, of hang 10 ms
+ *	ns=N		how long it takes; default: for ever; of late and early 1 ms, of hang 10 ms
  *	nth=N		the first one that it hits, 1 being the next; default: 1
  *	times=N		how many it hits, 0: all from there on; default: 1, with prob 0
  *	prob=P		from nth on it hits each with this probability, 0 to 1, as "0.25"
  *	seed=N		where the dice begin, so that a run can be repeated; default: 1
  *	stream=N	tasks of one stream alone: the N-th that was made on its device, from 1
  *	pid=N		one process alone
- *	dev=N		one device alone
+ *	dev=N		one device alone: the N-th part, which is the N-th node unless plugged anew
  *
- * Not all actions go with all of WHAT: simnpu_fault_check() says so. The same rules are taken from
- * option simnpu_faults, when a node is opened. Of several rules that hit, the first one acts.
+ * Not all actions and keys go with all of WHAT: simnpu_fault_check() says so. The same rules are
+ * taken from option simnpu_faults, when a node is opened. Of several that hit, the first one acts.
  */
 
 /* Bytes of the text of all rules, and how many there may be. */
@@ -105,9 +104,9 @@ const struct simnpu_fault_word *simnpu_fault_key(uint32_t i);
 
 /* ---- faults at once -------------------------------------------------------- */
 
-/* What is done to the device whose node has the number index; false: it is not open. */
+/* What is done to the device behind a node; false: it is not open. */
 
-/* As do=link, do=hang, do=heartbeat, do=ecc1 and do=gone do. */
+/* As do=link, do=hang, do=heartbeat, do=ecc1 and do=gone do, at once. */
 bool simnpu_test_device_fault(uint32_t index, const char *action);
 /* An uncorrectable error lies in that range, of one allocation; who reads it finds out. */
 bool simnpu_test_poison(uint32_t index, uint64_t addr, uint64_t size);

@@ -134,16 +134,59 @@ static int stream_wait_host(struct hal_stream *base, uint64_t seq, uint64_t dead
 			(unsigned long long)base->handle);
 }
 
+/* Names of operations in errors; what the device says is not trusted. */
+static const char *op_of(uint32_t op)
+{
+	return op < ARRAY_SIZE(op_name) && op_name[op] ? op_name[op] : "task";
+}
+
+static int stream_abort(struct hal_stream *base, uint64_t deadline)
+{
+	struct simnpu_stream *s = to_simnpu_stream(base);
+	/* 0 would be the device's own choice */
+	struct simnpu_abort a = { .queue = s->handle, .deadline_ns = deadline ? deadline : 1 };
+	int err;
+
+	err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_QUEUE_ABORT, &a);
+	if (!err)
+		return 0;
+	if (err == -ETIME)
+		return hal_fail(-ETIMEDOUT, "stream_abort",
+				"stream %#llx: the running task does not end",
+				(unsigned long long)base->handle);
+	return hal_fail(err, "stream_abort", "stream %#llx: the device refuses the abort",
+			(unsigned long long)base->handle);
+}
+
+/* Without a word in the thread's record: it is for the text of another failure. */
+static int stream_at(struct hal_stream *base, struct hal_task_error *t)
+{
+	struct simnpu_stream *s = to_simnpu_stream(base);
+	struct simnpu_at at = { .queue = s->handle };
+	int err;
+
+	err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_QUEUE_AT, &at);
+	if (err)
+		return err == -ENODATA ? -ENOENT : err;
+	t->seq = at.seq;
+	t->op = op_of(at.op);
+	t->place = at.cookie;
+	t->tag = at.tag;
+	return 0;
+}
+
 static void error_convert(struct simnpu_stream *s, const struct simnpu_task_error *in,
 			  struct hal_task_error *out)
 {
 	struct simnpu_ctx *ctx = to_simnpu_ctx(s->base.ctx);
 	struct simnpu_device *dev = simnpu_device_of(s->base.ctx);
+	uint64_t done = hal_shm_load_acquire(&s->header->timeline) & ~SIMNPU_TIMELINE_ERROR;
 
 	memset(out, 0, sizeof(*out));
-	out->seq = in->seq;
-	out->code = -(int)in->code;
-	out->op = in->op < ARRAY_SIZE(op_name) && op_name[in->op] ? op_name[in->op] : "task";
+	/* a failure that makes no sense is one all the same, of what was completed last */
+	out->seq = in->seq >= s->base.first_seq ? in->seq : done;
+	out->code = in->code && in->code <= SIMNPU_ERRNO_MAX ? -(int)in->code : -EPROTO;
+	out->op = op_of(in->op);
 	out->place = in->cookie;
 	out->addr = in->addr;
 	out->tag = in->tag;
@@ -208,4 +251,6 @@ const struct hal_stream_ops simnpu_stream_ops = {
 	.wait_host = stream_wait_host,
 	.errors = stream_errors,
 	.notify = stream_notify,
+	.abort = stream_abort,
+	.at = stream_at,
 };

@@ -163,7 +163,7 @@ TEST_F(ioctl, addresses_that_can_not_be_used)
 		SIMNPU_IOCTL_MODULE_LOAD, SIMNPU_IOCTL_MODULE_UNLOAD, SIMNPU_IOCTL_KERNEL_GET,
 		SIMNPU_IOCTL_CALLBACK_NEXT, SIMNPU_IOCTL_CALLBACK_DONE,
 		SIMNPU_IOCTL_CALLBACK_STOP, SIMNPU_IOCTL_DEVICE_STOP,
-		SIMNPU_IOCTL_DEVICE_RESTART,
+		SIMNPU_IOCTL_DEVICE_RESTART, SIMNPU_IOCTL_POISON, SIMNPU_IOCTL_QUEUE_AT,
 	};
 	size_t i;
 
@@ -252,6 +252,8 @@ TEST_F(ioctl, padding_and_flags)
 	REFUSE(-EINVAL, CALLBACK_DONE, simnpu_callback, .queue = q, .arg = 1ull << 32);
 	REFUSE(-EINVAL, CALLBACK_DONE, simnpu_callback, .queue = q, .flags = 1);
 	REFUSE(-EINVAL, CALLBACK_STOP, simnpu_handle, .handle = c, .pad = 1);
+	REFUSE(-EINVAL, QUEUE_AT, simnpu_at, .queue = q, .pad = 1);
+	REFUSE(-EINVAL, POISON, simnpu_poison, .pad = 1);
 	REFUSE(-EINVAL, DEVICE_STOP, simnpu_stop, .pad = 1);
 	REFUSE(-EINVAL, DEVICE_STOP, simnpu_stop, .flags = 1);
 	REFUSE(-EINVAL, DEVICE_RESTART, simnpu_stop, .pad = 1);
@@ -269,9 +271,6 @@ TEST_F(ioctl, what_is_declared_only)
 	REFUSE(-EOPNOTSUPP, VM_MAP, simnpu_vm, .size = 4096, .flags = 3);
 	REFUSE(-EOPNOTSUPP, VM_UNMAP, simnpu_vm, .size = 4096);
 	REFUSE(-EOPNOTSUPP, VM_PROTECT, simnpu_vm, .size = 4096, .flags = 1);
-	REFUSE(-EOPNOTSUPP, QUEUE_ABORT, simnpu_abort, .queue = self->r.handle);
-	REFUSE(-EOPNOTSUPP, DEVICE_STOP, simnpu_stop, 0);
-	REFUSE(-EOPNOTSUPP, DEVICE_RESTART, simnpu_stop, 0);
 	REFUSE(-EOPNOTSUPP, MEM_CREATE, simnpu_mem, .size = 1, .context = self->c.handle,
 	       .flags = SIMNPU_MEM_MANAGED);
 }
@@ -475,11 +474,13 @@ static const unsigned long all_ioctls[] = {
 	NR(QUEUE_CREATE), NR(QUEUE_DESTROY), NR(QUEUE_GROW), NR(KICK), NR(WAIT), NR(NOTIFY),
 	NR(QUEUE_ERRORS), NR(QUEUE_ABORT), NR(QUEUE_EXPORT), NR(QUEUE_IMPORT), NR(EVENT_CREATE),
 	NR(EVENT_DESTROY), NR(MODULE_LOAD), NR(MODULE_UNLOAD), NR(KERNEL_GET), NR(CALLBACK_NEXT),
-	NR(CALLBACK_DONE), NR(CALLBACK_STOP), NR(DEVICE_STOP), NR(DEVICE_RESTART),
+	NR(CALLBACK_DONE), NR(CALLBACK_STOP), NR(DEVICE_STOP), NR(POISON), NR(QUEUE_AT),
+	NR(DEVICE_RESTART),
 };
 
 TEST_F(ioctl, every_ioctl_can_be_made_to_fail)
 {
+	struct simnpu_stop stop = { 0 };
 	char buf[256];
 	size_t i;
 
@@ -495,6 +496,8 @@ TEST_F(ioctl, every_ioctl_can_be_made_to_fail)
 		EXPECT_NE(-EXFULL, io_raw(self->other.fd, all_ioctls[i], buf));
 		EXPECT_EQ(3, simnpu_test_calls(what));
 		simnpu_test_fail(what, 0, 0, 0);
+		/* one that stops the device has stopped it twice */
+		io(self->other.fd, DEVICE_RESTART, &stop);
 	}
 }
 
@@ -574,8 +577,14 @@ TEST_F(ioctl, info_and_time)
 	EXPECT_EQ(1, i.queues);
 	EXPECT_LE(i.look_again_ns, 50000);
 	EXPECT_EQ(NPU_SIMNPU_KERNEL_ABI, i.kernel_abi);
-	EXPECT_EQ(0, i.caps & (SIMNPU_CAP_VMM | SIMNPU_CAP_EXPORT | SIMNPU_CAP_ABORT |
-			       SIMNPU_CAP_MANAGED | SIMNPU_CAP_VIRTUAL_TIME));
+	EXPECT_EQ(0, i.caps & (SIMNPU_CAP_VMM | SIMNPU_CAP_EXPORT | SIMNPU_CAP_MANAGED |
+			       SIMNPU_CAP_VIRTUAL_TIME));
+	EXPECT_NE(0, i.caps & SIMNPU_CAP_ABORT);
+	EXPECT_NE(0, i.caps & SIMNPU_CAP_FAULT);
+	EXPECT_STREQ("simnpu0", i.bus);
+	EXPECT_EQ(SIMNPU_STATE_OK, i.state);
+	EXPECT_EQ(0, i.generation);
+	EXPECT_EQ(0, i.cause);
 	EXPECT_NE(0, i.caps & SIMNPU_CAP_STRICT);
 	EXPECT_EQ(0, i.mem_align & (i.mem_align - 1));
 	EXPECT_EQ(i.mem_total, i.mem_free);

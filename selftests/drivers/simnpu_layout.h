@@ -132,6 +132,14 @@ AT(struct simnpu_abort, queue, 0);
 AT(struct simnpu_abort, flags, 4);
 AT(struct simnpu_abort, deadline_ns, 8);
 
+SIZE(struct simnpu_at, 32);
+AT(struct simnpu_at, queue, 0);
+AT(struct simnpu_at, pad, 4);
+AT(struct simnpu_at, seq, 8);
+AT(struct simnpu_at, cookie, 16);
+AT(struct simnpu_at, op, 24);
+AT(struct simnpu_at, tag, 28);
+
 SIZE(struct simnpu_stop, 16);
 AT(struct simnpu_stop, flags, 0);
 AT(struct simnpu_stop, pad, 4);
@@ -336,6 +344,7 @@ NUMBER(SIMNPU_IOCTL_QUEUE_ERRORS, 0xc0304e26u);
 NUMBER(SIMNPU_IOCTL_QUEUE_ABORT, 0x40104e27u);
 NUMBER(SIMNPU_IOCTL_QUEUE_EXPORT, 0xc0184e28u);
 NUMBER(SIMNPU_IOCTL_QUEUE_IMPORT, 0xc0204e29u);
+NUMBER(SIMNPU_IOCTL_QUEUE_AT, 0xc0204e2au);
 NUMBER(SIMNPU_IOCTL_EVENT_CREATE, 0xc0184e30u);
 NUMBER(SIMNPU_IOCTL_EVENT_DESTROY, 0x40084e31u);
 NUMBER(SIMNPU_IOCTL_MODULE_LOAD, 0xc0204e38u);

@@ -151,6 +151,8 @@ int model_callback_done(struct model_file *f, const struct simnpu_callback *arg)
 		rc = callback_off(q, arg->seq, false) ? 0 : -EINVAL;
 	if (!rc)
 		done(q, arg);
+	else if (q && arg->seq <= hal_load_relaxed(&q->given_up))
+		rc = 0;	/* nobody waits for it any more */
 	pthread_mutex_unlock(&f->dev->lock);
 	return rc;
 }

@@ -143,7 +143,7 @@ void model_context_free(struct model_context *ctx)
 	model_callback_end(ctx);
 	context_empty(ctx);
 	model_callback_drop(ctx);
-	if (ctx->dev->lost)
+	if (ctx->dev->hung)
 		return;
 	model_arena_put(ctx->arena);
 	free(ctx);

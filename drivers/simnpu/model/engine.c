@@ -191,8 +191,13 @@ static void look_at(struct model_queue *q)
 {
 	uint32_t idle = RUN_IDLE;
 
-	if (hal_load_acquire(&q->run) != RUN_IDLE || !model_head_hint(q))
+	if (hal_load_acquire(&q->run) != RUN_IDLE)
 		return;
+	if (!model_head_hint(q)) {
+		if (unlikely(hal_load_relaxed(&q->stop)))
+			model_queue_tidy(q);
+		return;
+	}
 	if (!atomic_compare_exchange_strong(&q->run, &idle, RUN_RUNNING))
 		return;
 	if (model_head_valid(q))

@@ -3,6 +3,7 @@
  * Failures of tasks: those that wait to be taken, and those that others who
  * wait for the queue are told of.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "drivers/simnpu/model/model.h"
@@ -20,13 +21,21 @@ struct model_failures *model_failures_get(struct model_queue *q)
 {
 	struct model_failures *f;
 
-	if (q->failures)
-		return q->failures;
+	hal_spin_lock(&q->lock);
+	f = q->failures;
+	hal_spin_unlock(&q->lock);
+	if (f)
+		return f;
 	f = hal_zalloc(sizeof(*f));
 	hal_spin_lock(&q->lock);
-	q->failures = f;
+	/* who ends a queue by force has not claimed it */
+	if (!q->failures) {
+		q->failures = f;
+		f = NULL;
+	}
 	hal_spin_unlock(&q->lock);
-	return f;
+	free(f);
+	return q->failures;
 }
 
 /**
@@ -36,7 +45,7 @@ struct model_failures *model_failures_get(struct model_queue *q)
  * @code: a positive errno
  * @origin: where it began
  *
- * Context: the caller has claimed the queue, and completes the task afterwards.
+ * Context: the caller has claimed the queue, and completes the task afterwards; or halt.c.
  */
 void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 		      const struct model_origin *origin)
@@ -61,7 +70,9 @@ void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 	if (q->fail_stop && !q->stopped_at) {
 		q->stopped_at = seq;
 		q->stop_origin = *origin;
+		atomic_fetch_or(&q->care, QUEUE_CARE_STOPPED);
 	}
+	q->history = true;
 	hal_spin_unlock(&q->lock);
 	hal_info(HAL_LOG_MODEL, "simnpu%u: queue %#x: task %llu failed: errno %u", q->dev->index,
 		 hal_load_relaxed(&q->handle), (unsigned long long)seq, code);
@@ -90,8 +101,12 @@ bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model
 	const struct model_error *e;
 	bool failed;
 
-	if (likely(!q->failed_count && !q->stopped_at))
+	if (likely(!q->history))
 		return false;
+	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to) {
+		*origin = q->gone_origin;
+		return true;
+	}
 	e = failure_at(q, seq);
 	if (!e)
 		e = pending_before(q, seq);
@@ -156,7 +171,7 @@ static void task_error(struct model_queue *q, const struct model_error *e,
 }
 
 /* Clears the mark of the timeline when no failure waits to be taken. Under q->lock. */
-static void unmark(struct model_queue *q)
+void model_queue_unmark(struct model_queue *q)
 {
 	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
 	__u64 old;
@@ -203,8 +218,41 @@ static void errors_forget(struct model_queue *q, uint32_t n, struct simnpu_error
 	arg->dropped_first = q->dropped ? q->dropped_first : 0;
 	arg->dropped_last = q->dropped ? q->dropped_last : 0;
 	q->dropped = 0;
-	unmark(q);
+	model_queue_unmark(q);
 	hal_spin_unlock(&q->lock);
+}
+
+/*
+ * What lies at the head: the queue may move on meanwhile, so its number is looked at once more. The
+ * submitter may write there then; that does no harm, but is a race to the ThreadSanitizer.
+ */
+HAL_NO_TSAN static bool head_copy(struct model_queue *q, struct simnpu_at *arg)
+{
+	const struct simnpu_desc *d = hal_load_relaxed(&q->slot);
+	uint64_t seq = hal_load_acquire(&q->next_seq);
+
+	if (hal_shm_load_acquire(&d->seq) != seq)
+		return false;
+	arg->seq = seq;
+	arg->cookie = d->cookie;
+	arg->op = d->op;
+	arg->tag = d->tag;
+	atomic_thread_fence(memory_order_acquire);
+	return hal_load_relaxed(&q->next_seq) == seq;
+}
+
+/* SIMNPU_IOCTL_QUEUE_AT. */
+int model_queue_at(struct model_file *f, struct simnpu_at *arg)
+{
+	struct model_queue *q;
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&f->dev->lock);
+	q = model_table_get(&f->table, arg->queue, MODEL_QUEUE);
+	if (q)
+		rc = head_copy(q, arg) ? 0 : -ENODATA;
+	pthread_mutex_unlock(&f->dev->lock);
+	return rc;
 }
 
 /* SIMNPU_IOCTL_QUEUE_ERRORS. */

@@ -2,6 +2,8 @@
 /*
  * The back door: failures on demand, counters.
  */
+#include <string.h>
+
 #include "drivers/simnpu/model/model.h"
 #include "drivers/simnpu/simnpu_test.h"
 
@@ -35,6 +37,8 @@ int model_fault_now(int what)
 	if (f->nth && f->calls >= f->nth && (!f->times || f->calls < f->nth + f->times))
 		code = f->code ? f->code : ENOMEM;
 	pthread_mutex_unlock(&fault_lock);
+	if (!code && what <= SIMNPU_FAIL_THREAD)
+		code = (int)model_rules_alloc(what);
 	return code;
 }
 
@@ -46,7 +50,7 @@ void simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code)
 	pthread_mutex_lock(&fault_lock);
 	faults[what] = (struct fault){ .nth = nth, .times = times, .code = code };
 	pthread_mutex_unlock(&fault_lock);
-	atomic_fetch_or(&model_odd, MODEL_ODD_FAULTS);
+	model_rules_odd(true);
 }
 
 /* See simnpu_test.h. */
@@ -114,6 +118,51 @@ bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
 	d->mem_used = hal_load_relaxed(&dev->mem.charged);
 	pthread_mutex_unlock(&dev->lock);
 	return d->opens > 0;
+}
+
+/* The device behind a node if it is open, else NULL. */
+static struct model_device *behind(uint32_t index)
+{
+	int part = index < SIMNPU_MAX_DEVICES ? model_plug_part(index) : -1;
+	struct model_device *dev = part < 0 ? NULL : model_device_of((uint32_t)part);
+	bool open;
+
+	if (!dev)
+		return NULL;
+	pthread_mutex_lock(&dev->lock);
+	open = !hal_list_empty(&dev->files);
+	pthread_mutex_unlock(&dev->lock);
+	return open ? dev : NULL;
+}
+
+/* See simnpu_test.h. */
+bool simnpu_test_device_fault(uint32_t index, const char *action)
+{
+	static const struct {
+		const char *action;
+		uint32_t cause;
+	} faults_of[] = { { "link", ENOLINK }, { "hang", ETIME }, { "heartbeat", ETIME } };
+	struct model_device *dev = behind(index);
+	size_t i;
+
+	if (!dev)
+		return false;
+	if (!strcmp(action, "ecc1"))
+		hal_add_relaxed(&dev->health.ecc_corrected, 1);
+	else if (!strcmp(action, "gone"))
+		return simnpu_test_plug(dev->index, -1);
+	for (i = 0; i < ARRAY_SIZE(faults_of); i++)
+		if (!strcmp(action, faults_of[i].action))
+			model_device_fault(dev, faults_of[i].cause, NULL, NULL);
+	return true;
+}
+
+/* See simnpu_test.h. */
+bool simnpu_test_poison(uint32_t index, uint64_t addr, uint64_t size)
+{
+	struct model_device *dev = behind(index);
+
+	return dev && model_poison_add(&dev->mem, addr, size);
 }
 
 /* See simnpu_test.h. */

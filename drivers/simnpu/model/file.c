@@ -28,6 +28,8 @@ static _Atomic(_Atomic(struct model_file *) *) fds[FD_CHUNKS];
  */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct model_device *) devices[SIMNPU_MAX_DEVICES];
+/* Devices that were lost and have no opener any more, to be used again. */
+static struct model_device *spare_devices;
 static struct model_file *free_files;
 /* In the child of a fork, until it opens a node of its own: all of the above is its parent's. */
 static bool inherited;
@@ -132,6 +134,8 @@ static int device_up(struct model_device *dev)
 	device_options(dev);
 	atomic_store(&dev->stop, false);
 	atomic_store(&dev->paused, false);
+	model_state_reset(dev);
+	dev->queue_number = 0;
 	dev->busy_from = dev->busy_last = hal_sys_now();
 	dev->busy_ns = dev->busy_prev = 0;
 	model_core_init(dev);
@@ -145,9 +149,15 @@ static int device_up(struct model_device *dev)
 
 static struct model_device *device_new(uint32_t index)
 {
-	struct model_device *dev = hal_zalloc_aligned(64, sizeof(*dev));
+	struct model_device *dev = spare_devices;
 	uint32_t class, prio;
 
+	if (dev) {
+		spare_devices = dev->next_spare;
+		dev->index = index;
+		return dev;
+	}
+	dev = hal_zalloc_aligned(64, sizeof(*dev));
 	if (!dev)
 		return NULL;
 	dev->index = index;
@@ -158,13 +168,22 @@ static struct model_device *device_new(uint32_t index)
 	hal_list_init(&dev->files);
 	pthread_mutex_init(&dev->look_lock, NULL);
 	pthread_mutex_init(&dev->thread_lock, NULL);
+	pthread_mutex_init(&dev->change_lock, NULL);
 	pthread_mutex_init(&dev->lock, NULL);
 	return dev;
 }
 
+/* Who opens the node of a lost device gets another one. Context: any. */
+void model_device_detach(struct model_device *dev)
+{
+	struct model_device *d = dev;
+
+	atomic_compare_exchange_strong(&devices[dev->index], &d, NULL);
+}
+
 /**
  * model_device_open() - one more opener of a device
- * @index: its number
+ * @index: the number of its part
  * @dev: out: the device
  *
  * Context: under open_lock. Return: 0 or -ENOMEM.
@@ -193,13 +212,15 @@ int model_device_open(uint32_t index, struct model_device **dev)
 /* One opener less. Context: under open_lock. */
 void model_device_close(struct model_device *dev)
 {
+	bool lost = atomic_load(&dev->state) == SIMNPU_STATE_LOST;
+
 	if (--dev->opens)
 		return;
-	if (dev->lost) {
+	if (dev->hung) {
 		/* a thread is in there for good: the next opener gets a new one */
 		atomic_store(&dev->live, false);
 		model_engine_abandon(dev);
-		hal_store_release(&devices[dev->index], NULL);
+		model_state_reset(dev);
 		return;
 	}
 	model_engine_stop(dev);
@@ -207,6 +228,11 @@ void model_device_close(struct model_device *dev)
 	while (atomic_load(&dev->pins))
 		hal_sys_futex_wait(&dev->pins, 1, hal_sys_now() + PIN_NAP_NS);
 	model_memory_fini(&dev->mem);
+	model_state_reset(dev);
+	if (lost) {
+		dev->next_spare = spare_devices;
+		spare_devices = dev;
+	}
 }
 
 /* ---- forks ------------------------------------------------------------------------- */
@@ -226,6 +252,8 @@ static void in_child(void)
 	inherited = true;
 	open_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	model_memory_in_child();
+	model_state_in_child();
+	model_rules_in_child();
 	model_arena_in_child();
 	for (i = 0; i < FD_CHUNKS; i++) {
 		chunk = hal_load_relaxed(&fds[i]);
@@ -263,6 +291,7 @@ static void forget_locked(void)
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++)
 		hal_store_release(&devices[i], NULL);
 	free_files = NULL;
+	spare_devices = NULL;
 	inherited = false;
 }
 
@@ -285,6 +314,14 @@ static int node_index(const char *path)
 		index = index * 10 + (*path - '0');
 	}
 	return index < hal_option_int(simnpu_options, "simnpu_devices") ? index : -ENOENT;
+}
+
+/* The part behind a node, or -ENODEV: it was unplugged. */
+static int part_of(int node)
+{
+	int part = model_plug_part((uint32_t)node);
+
+	return part < 0 ? -ENODEV : part;
 }
 
 static struct model_file *file_new(struct model_device *dev, int fd)
@@ -363,7 +400,11 @@ static int model_open(const char *path, int flags, unsigned int mode)
 	(void)mode;
 	if (model_forked())
 		return result(-ENODEV);
-	rc = node_index(path);
+	rc = model_rules_open();
+	if (!rc)
+		rc = node_index(path);
+	if (rc >= 0)
+		rc = part_of(rc);
 	if (rc < 0)
 		return result(rc);
 	if (hal_option_text(simnpu_options, "simnpu_instance")[0])

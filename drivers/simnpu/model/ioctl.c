@@ -39,7 +39,10 @@ static int io_version(struct model_file *f, void *arg)
 static uint64_t device_caps(const struct model_device *dev)
 {
 	uint64_t caps = SIMNPU_CAP_PRIORITY | SIMNPU_CAP_WINDOW | SIMNPU_CAP_PEER |
-			dev->part->caps;
+			SIMNPU_CAP_ABORT | dev->part->caps;
+
+	if (IS_ENABLED(CONFIG_SIMNPU_FAULTS))
+		caps |= SIMNPU_CAP_FAULT;
 
 	if (IS_ENABLED(CONFIG_SIMNPU_MODULES))
 		caps |= SIMNPU_CAP_MODULE_FILE | SIMNPU_CAP_MODULE_DATA;
@@ -52,11 +55,7 @@ static int io_info(struct model_file *f, void *arg)
 {
 	struct model_device *dev = f->dev;
 	struct simnpu_info *i = arg;
-	bool lost;
 
-	pthread_mutex_lock(&dev->lock);
-	lost = dev->lost;
-	pthread_mutex_unlock(&dev->lock);
 	*i = (struct simnpu_info){
 		.caps = device_caps(dev),
 		.mem_total = dev->mem.total,
@@ -74,10 +73,17 @@ static int io_info(struct model_file *f, void *arg)
 		.args_max = MODEL_ARGS_MAX,
 		.queues = hal_load_relaxed(&dev->queues),
 		.events = hal_load_relaxed(&dev->events),
-		.state = lost ? SIMNPU_STATE_LOST : SIMNPU_STATE_OK,
+		.state = atomic_load(&dev->state),
+		.generation = hal_load_relaxed(&dev->generation),
 		.utilization = model_utilization(dev),
 		.look_again_ns = MODEL_LOOK_NS,
 		.kernel_abi = NPU_SIMNPU_KERNEL_ABI,
+		.ecc_corrected = hal_load_relaxed(&dev->health.ecc_corrected),
+		.ecc_uncorrected = hal_load_relaxed(&dev->health.ecc_uncorrected),
+		.link_errors = hal_load_relaxed(&dev->health.link_errors),
+		.hangs = hal_load_relaxed(&dev->health.hangs),
+		.restarts = hal_load_relaxed(&dev->health.restarts),
+		.cause = atomic_load(&dev->cause),
 	};
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);
 	snprintf(i->bus, sizeof(i->bus), "simnpu%u", dev->index);
@@ -126,6 +132,11 @@ WRAP(queue_create, simnpu_queue)
 WRAP(queue_destroy, simnpu_handle)
 WRAP(queue_grow, simnpu_grow)
 WRAP(queue_errors, simnpu_errors)
+WRAP(queue_abort, simnpu_abort)
+WRAP(queue_at, simnpu_at)
+WRAP(device_stop, simnpu_stop)
+WRAP(device_restart, simnpu_stop)
+WRAP(poison, simnpu_poison)
 WRAP(queue_export, simnpu_export)
 WRAP(queue_import, simnpu_import)
 WRAP(event_create, simnpu_event)
@@ -147,6 +158,8 @@ WRAP(copy_ioctl, simnpu_copy)
 #define VM_ZERO(...) ZERO(AT(simnpu_vm, pad), __VA_ARGS__)
 #define ENTRY(name, func, ...) \
 	[_IOC_NR(SIMNPU_IOCTL_##name)] = { SIMNPU_IOCTL_##name, func, __VA_ARGS__ }
+
+#define NR(name) _IOC_NR(SIMNPU_IOCTL_##name)
 
 static const struct ioctl_desc ioctls[128] = {
 	ENTRY(VERSION, io_version, NONE),
@@ -172,7 +185,8 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(QUEUE_GROW, io_queue_grow, NONE),
 	ENTRY(NOTIFY, io_notify, NONE),
 	ENTRY(QUEUE_ERRORS, io_queue_errors, ZERO(AT(simnpu_errors, pad))),
-	ENTRY(QUEUE_ABORT, io_unsupported, ZERO(AT(simnpu_abort, flags))),
+	ENTRY(QUEUE_ABORT, io_queue_abort, ZERO(AT(simnpu_abort, flags))),
+	ENTRY(QUEUE_AT, io_queue_at, ZERO(AT(simnpu_at, pad))),
 	ENTRY(QUEUE_EXPORT, io_queue_export,
 	      ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
 	ENTRY(QUEUE_IMPORT, io_queue_import, ZERO(AT(simnpu_import, flags))),
@@ -187,8 +201,9 @@ static const struct ioctl_desc ioctls[128] = {
 	      ZERO(AT(simnpu_callback, fn), AT(simnpu_callback, fn) + 4, AT(simnpu_callback, arg),
 		   AT(simnpu_callback, arg) + 4, AT(simnpu_callback, flags))),
 	ENTRY(CALLBACK_STOP, io_callback_stop, HANDLE),
-	ENTRY(DEVICE_STOP, io_unsupported, STOP),
-	ENTRY(DEVICE_RESTART, io_unsupported, STOP),
+	ENTRY(DEVICE_STOP, io_device_stop, STOP),
+	ENTRY(DEVICE_RESTART, io_device_restart, STOP),
+	ENTRY(POISON, io_poison, ZERO(AT(simnpu_poison, pad))),
 };
 
 /* The caller's structure, as long as ours: filled up with zeros, or zero behind ours. */
@@ -338,17 +353,61 @@ static inline int dispatch(struct model_file *f, unsigned long request, void *ar
 	return ioctl_slow(f, request, arg);
 }
 
-/* No node, the child of a fork, or something is to fail. */
+/* What works whatever the state of the device, and what at least while it is not lost. */
+static const uint8_t in_any_state[] = {
+	NR(VERSION), NR(INFO), NR(POISON), NR(QUEUE_AT), NR(QUEUE_ERRORS), NR(WAIT),
+	NR(CONTEXT_DESTROY), NR(MEM_DESTROY), NR(QUEUE_DESTROY), NR(EVENT_DESTROY),
+	NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE), NR(CALLBACK_STOP),
+};
+static const uint8_t unless_lost[] = {
+	NR(TIME), NR(QUEUE_ABORT), NR(DEVICE_STOP), NR(DEVICE_RESTART), NR(MEM_WINDOW),
+};
+
+/* What a device in that state answers before it looks at the rest: 0 or a negative errno. */
+static int state_refuse(const struct model_device *dev, unsigned int nr)
+{
+	int rc = model_state_refuse(dev);
+
+	if (!rc || memchr(in_any_state, (int)nr, sizeof(in_any_state)) ||
+	    (!ioctls[nr].request && nr != NR(KICK)))
+		return 0;
+	return rc != -ENODEV && memchr(unless_lost, (int)nr, sizeof(unless_lost)) ? 0 : rc;
+}
+
+/* With rules about what is to go wrong. */
+static int ioctl_ruled(struct model_file *f, unsigned long request, void *arg)
+{
+	struct model_verdict v = { .action = 0 };
+	unsigned int nr = _IOC_NR(request);
+	int rc = -model_fault((int)(SIMNPU_FAIL_IOCTL + nr));
+
+	if (rc)
+		return rc;
+	if (model_rules_ioctl(f->dev, nr, &v))
+		rc = model_act_before(f->dev, &v);
+	if (!rc)
+		rc = state_refuse(f->dev, nr);
+	if (!rc)
+		rc = dispatch(f, request, arg);
+	model_act_after(&v);
+	return rc;
+}
+
+/* No node, the child of a fork, a device in another state than OK, or something is to fail. */
 static int ioctl_odd(struct model_file *f, unsigned long request, void *arg)
 {
-	int rc = 0;
+	unsigned int nr = _IOC_NR(request);
+	int rc;
 
 	if (!f)
 		return -EBADF;
 	if (model_forked())
 		return -ENODEV;
-	if (_IOC_TYPE(request) == SIMNPU_IOC && _IOC_NR(request) < ARRAY_SIZE(ioctls))
-		rc = -model_fault((int)(SIMNPU_FAIL_IOCTL + _IOC_NR(request)));
+	if (_IOC_TYPE(request) != SIMNPU_IOC || nr >= ARRAY_SIZE(ioctls))
+		return dispatch(f, request, arg);
+	rc = state_refuse(f->dev, nr);
+	if (!rc && hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)
+		return ioctl_ruled(f, request, arg);
 	return rc ? rc : dispatch(f, request, arg);
 }
 

@@ -21,6 +21,17 @@ struct launch {
 	_Atomic uint64_t addr;
 };
 
+/* The first access that is refused is what the task fails with. */
+static void *refuse(struct model_core *c, uint64_t addr, uint32_t code)
+{
+	if (!c->blk.failed) {
+		c->fault_addr = addr;
+		c->fault_code = code;
+	}
+	c->blk.failed = 1;
+	return NULL;
+}
+
 /* What npu_simnpu_access() calls when a block does not remember a range. */
 static void *resolve(struct npu_simnpu_block *blk, uint64_t addr, uint64_t size, uint32_t mode)
 {
@@ -31,13 +42,15 @@ static void *resolve(struct npu_simnpu_block *blk, uint64_t addr, uint64_t size,
 	uint64_t epoch = hal_shm_load_acquire(&m->epoch);
 	struct hal_range range;
 	char *host;
+	int rc;
 
-	if (!size || !mode || mode & ~(NPU_SIMNPU_READ | NPU_SIMNPU_WRITE) ||
-	    !model_memory_find(m, addr, size, &host, &range)) {
-		if (!blk->failed)
-			c->fault_addr = addr;
-		blk->failed = 1;
-		return NULL;
+	if (!size || !mode || mode & ~(NPU_SIMNPU_READ | NPU_SIMNPU_WRITE))
+		return refuse(c, addr, EFAULT);
+	if (unlikely(!model_memory_find(m, addr, size, &host, &range))) {
+		/* one that was hit is not remembered: other parts of it may be bad */
+		rc = model_poison_find(m, addr, size,
+				       mode & NPU_SIMNPU_READ ? MODEL_READ : MODEL_WRITE, &host);
+		return rc ? refuse(c, addr, (uint32_t)-rc) : host;
 	}
 	blk->tlb_next++;
 	r->start = range.start;
@@ -60,6 +73,7 @@ void model_core_init(struct model_device *dev)
 		c->dev = dev;
 		c->blk.size = sizeof(c->blk);
 		c->blk.abi = NPU_SIMNPU_KERNEL_ABI;
+		c->fault_code = EFAULT;
 		c->blk.core = i;
 		c->blk.cores = dev->cores;
 		c->blk.epoch = &dev->mem.epoch;
@@ -82,22 +96,33 @@ static inline bool run_block(struct model_core *c, const struct model_kernel *k,
 	return !blk->failed;
 }
 
+/* What the block that has just run failed with; EFAULT unless an access was refused for more. */
+static uint32_t fault_take(struct model_core *c)
+{
+	uint32_t code = c->fault_code;
+
+	c->fault_code = EFAULT;
+	return code;
+}
+
 static void launch_block(struct model_job *job, struct model_device *dev, uint32_t token,
 			 uint32_t i)
 {
 	struct launch *l = container_of(job, struct launch, job);
 	struct model_core *c = &dev->core[token];
+	uint32_t none = 0;
 
 	if (run_block(c, l->kernel, i, l->count, l->args, l->args_size, l->stop))
 		return;
-	if (!atomic_exchange(&l->failed, 1))
+	if (atomic_compare_exchange_strong(&l->failed, &none, fault_take(c)))
 		hal_store_relaxed(&l->addr, c->fault_addr);
 }
 
-static __attribute__((noinline)) bool run_blocks(struct model_device *dev, uint32_t token,
-						 struct model_queue *q, struct model_kernel *k,
-						 uint32_t count, const void *args, uint32_t size,
-						 uint64_t *addr)
+/* Return: 0 or a positive errno. */
+static __attribute__((noinline)) uint32_t run_blocks(struct model_device *dev, uint32_t token,
+						     struct model_queue *q, struct model_kernel *k,
+						     uint32_t count, const void *args,
+						     uint32_t size, uint64_t *addr)
 {
 	struct launch l = {
 		.job = { .class = CLASS_CORE, .queue = q, .run = launch_block },
@@ -112,7 +137,7 @@ static __attribute__((noinline)) bool run_blocks(struct model_device *dev, uint3
 	hal_store_relaxed(&k->block_ns, took > UINT32_MAX ? UINT32_MAX : (uint32_t)took + 1);
 	if (hal_load_relaxed(&l.failed))
 		*addr = hal_load_relaxed(&l.addr);
-	return !hal_load_relaxed(&l.failed);
+	return hal_load_relaxed(&l.failed);
 }
 
 static inline int run_kernel(struct model_worker *w, struct model_queue *q,
@@ -120,21 +145,22 @@ static inline int run_kernel(struct model_worker *w, struct model_queue *q,
 			     uint32_t size, uint64_t *addr)
 {
 	struct model_device *dev = w->dev;
-	bool ok;
+	struct model_core *c = &dev->core[w->token];
+	uint32_t code = 0;
 
 	if (likely(count == 1)) {
-		ok = run_block(&dev->core[w->token], k, 0, 1, args, size,
-			       (const uint32_t *)&q->stop);
-		if (unlikely(!ok))
-			*addr = dev->core[w->token].fault_addr;
+		if (unlikely(!run_block(c, k, 0, 1, args, size, (const uint32_t *)&q->stop))) {
+			*addr = c->fault_addr;
+			code = fault_take(c);
+		}
 	} else {
-		ok = run_blocks(dev, w->token, q, k, count, args, size, addr);
+		code = run_blocks(dev, w->token, q, k, count, args, size, addr);
 	}
 	/* release: who unloads sees that the kernel has returned */
 	hal_store_release(&q->kernel, NULL);
 	if (unlikely(hal_load_relaxed(&q->stop)))
 		return ECANCELED;
-	return likely(ok) ? 0 : EFAULT;
+	return (int)code;
 }
 
 /* Arguments that lie in the slots behind: a copy, so that none changes under the kernel. */

@@ -422,6 +422,7 @@ int model_memory_init(struct model_memory *m, uint64_t total, bool strict)
 	pthread_mutex_init(&m->lock, NULL);
 	m->used.root = NULL;
 	m->total = total;
+	m->poison_count = 0;
 	hal_store_relaxed(&m->charged, 0);
 	for (i = 0; i < MODEL_BINS; i++)
 		hal_list_init(&m->bins[i]);
@@ -480,7 +481,7 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 		give_back(m, e);
 		return rc;
 	}
-	e->bytes = bytes;
+	e->size = e->bytes = bytes;
 	hal_spin_lock(&m->map_lock);
 	hal_range_insert(&m->used, &e->range);
 	hal_spin_unlock(&m->map_lock);
@@ -538,6 +539,8 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 	pthread_mutex_lock(&m->lock);
 	hal_spin_lock(&m->map_lock);
 	hal_range_remove(&m->used, &e->range);
+	if (unlikely(m->poison_count))
+		model_poison_free(m, e);
 	hal_spin_unlock(&m->map_lock);
 	/* release: who sees the new epoch does not find the range any more */
 	__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
@@ -561,7 +564,8 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
  * @host: out: where they are
  * @range: out: the whole allocation, or NULL
  *
- * Return: whether it is so.
+ * Return: whether it is so, and no uncorrectable error has hit the allocation: else
+ * model_poison_find() knows more.
  */
 bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
 		       struct hal_range *range)

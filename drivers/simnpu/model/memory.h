@@ -76,6 +76,10 @@ void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
 /* ---- device memory ---------------------------------------------------------- */
 
 #define MODEL_BINS 48u
+#define MODEL_POISON_MAX 64u	/* ranges hit by uncorrectable errors that are told apart */
+
+/* What is about to be done with a range. */
+enum model_access { MODEL_READ, MODEL_WRITE, MODEL_REWRITE };
 
 /**
  * struct model_extent - a piece of the device's addresses, free or allocated
@@ -83,7 +87,8 @@ void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
  * @prev: the extent below
  * @next: the extent above
  * @bin: in the list of free extents of its size
- * @bytes: what was asked for, while allocated: no access goes beyond
+ * @size: what was asked for, while allocated: no access goes beyond
+ * @bytes: the same, but 0 when an uncorrectable error has hit it: see poison.c
  * @used: allocated
  * @huge: its pages were asked to be huge
  */
@@ -91,6 +96,7 @@ struct model_extent {
 	struct hal_range range;
 	struct model_extent *prev, *next;
 	struct hal_list bin;
+	uint64_t size;
 	uint64_t bytes;
 	bool used;
 	bool huge;
@@ -99,7 +105,7 @@ struct model_extent {
 /**
  * struct model_memory - memory of a device
  * @lock: Protects: extents, free lists, @present
- * @map_lock: Protects: @used, as engines see it
+ * @map_lock: Protects: @used, as engines see it, @poison
  * @used: what is allocated
  * @epoch: changes when something is freed
  * @start: lowest device address
@@ -114,6 +120,8 @@ struct model_extent {
  * @first: the lowest extent
  * @bins: free extents, by the logarithm of their size
  * @present: a bit per page that is there
+ * @poison: what uncorrectable errors have hit
+ * @poison_count: how many ranges
  */
 struct model_memory {
 	pthread_mutex_t lock;
@@ -132,6 +140,8 @@ struct model_memory {
 	struct model_extent *first;
 	struct hal_list bins[MODEL_BINS];
 	uint64_t *present;
+	struct hal_range poison[MODEL_POISON_MAX];
+	uint32_t poison_count;
 };
 
 void model_memory_in_child(void);
@@ -142,6 +152,11 @@ int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, ui
 void model_memory_free(struct model_memory *m, struct model_extent *ext);
 bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
 		       struct hal_range *range);
+bool model_poison_add(struct model_memory *m, uint64_t addr, uint64_t size);
+void model_poison_free(struct model_memory *m, const struct model_extent *e);
+void model_poison_clear(struct model_memory *m);
+int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
+		      enum model_access access, char **host);
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);
 void model_populate(char *p, uint64_t size, int *rc);

@@ -39,6 +39,7 @@
 #define MODEL_HUGE		(2ull << 20)
 #define MODEL_LOOK_NS		50000ull	/* between looks at the rings */
 #define MODEL_RETIRE_NS		10000000ull	/* a queue without work is let go after */
+#define MODEL_HUNG_NS	5000000000ull	/* what a task may take to end when it is asked to */
 #define MODEL_SHORT_COPY	(64u << 10)	/* bytes that a wait with a deadline may copy */
 
 #define MODEL_TIMELINE_MASK	(~SIMNPU_TIMELINE_ERROR)
@@ -279,7 +280,13 @@ struct model_token {
 struct model_core {
 	_Alignas(64) struct npu_simnpu_block blk;
 	uint64_t fault_addr;
+	uint32_t fault_code;
 	struct model_device *dev;
+};
+
+/* What INFO tells of a device's health. */
+struct model_health {
+	_Atomic uint64_t ecc_corrected, ecc_uncorrected, link_errors, hangs, restarts;
 };
 
 /**
@@ -299,6 +306,14 @@ struct model_core {
  * @sleepers: engine threads that are fast asleep
  * @grants: sleepers that may get up; also the word that they sleep on
  * @thread_lock: Protects: @threads, @thread_count
+ * @state: SIMNPU_STATE_*
+ * @cause: simnpu_info.cause
+ * @generation: simnpu_info.generation
+ * @health: counts
+ * @change_lock: Protects: nothing; one stop or restart at a time
+ * @odd: it is in another state than OK
+ * @hung: a task does not end, and its thread is left to it; under @lock
+ * @queue_number: queues made since it came up
  */
 struct model_device {
 	uint32_t index;
@@ -309,7 +324,6 @@ struct model_device {
 	bool borrow_modules;
 	_Atomic bool paused;
 	_Atomic bool stop;
-	bool lost;		/* a task does not end; under lock */
 	_Atomic bool live;	/* its memory is there */
 	_Atomic uint32_t pins;	/* copies of other devices that use its memory */
 	const struct model_part *part;
@@ -343,9 +357,19 @@ struct model_device {
 	_Atomic uint32_t thread_count;
 	uint32_t thread_max;
 
+	_Atomic uint32_t state;
+	_Atomic uint32_t cause;
+	_Atomic uint32_t generation;
+	struct model_health health;
+	pthread_mutex_t change_lock;
+	bool odd;
+
 	pthread_mutex_t lock;
 	struct hal_list files;
 	uint32_t opens;
+	bool hung;
+	uint32_t queue_number;
+	struct model_device *next_spare;
 	_Atomic uint32_t queues;
 	_Atomic uint32_t events;
 	uint64_t next_uid;
@@ -416,7 +440,8 @@ enum model_left {
 /* What every entry looks at, in one load: bits of MODEL_ODD_*, 0 all the time. */
 extern _Atomic uint32_t model_odd;
 #define MODEL_ODD_FORKED	1u	/* the child of a fork: nothing works any more */
-#define MODEL_ODD_FAULTS	2u	/* a test makes something fail */
+#define MODEL_ODD_FAULTS	2u	/* something is made to fail */
+#define MODEL_ODD_STATE		4u	/* a device is in another state than OK */
 
 static inline bool model_forked(void)
 {
@@ -431,6 +456,7 @@ void model_device_unpin(struct model_device *dev);
 void model_file_close(struct model_file *f);
 int model_device_open(uint32_t index, struct model_device **dev);
 void model_device_close(struct model_device *dev);
+void model_device_detach(struct model_device *dev);
 
 /* ioctl.c */
 int model_ioctl(int fd, unsigned long request, void *arg);
@@ -468,6 +494,8 @@ int model_queue_resolve(struct model_queue *q, uint32_t handle, struct model_que
 			uint64_t *uid);
 
 /* error.c */
+void model_queue_unmark(struct model_queue *q);
+int model_queue_at(struct model_file *f, struct simnpu_at *arg);
 struct model_failures *model_failures_get(struct model_queue *q);
 void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 		      const struct model_origin *origin);
@@ -480,6 +508,7 @@ int model_wait(struct model_file *f, const struct simnpu_wait *w);
 int model_notify(struct model_file *f, const struct simnpu_notify *arg);
 void model_wake(struct model_queue *q, uint64_t uid, uint64_t seq, struct model_worker *w);
 void model_wake_all(struct model_queue *q);
+void model_wake_threads(struct model_queue *q);
 bool model_park(struct model_queue *q, struct model_queue *other, uint64_t uid, uint64_t seq);
 bool model_unpark(struct model_queue *q);
 
@@ -505,6 +534,13 @@ enum model_left model_run(struct model_worker *w, struct model_queue *q);
 void model_complete(struct model_worker *w, struct model_queue *q, uint32_t slots);
 bool model_head_valid(struct model_queue *q);
 bool model_head_hint(struct model_queue *q);
+bool model_follow(struct model_queue *q, const struct simnpu_desc *slot);
+void model_task_fail(struct model_queue *q, const struct simnpu_desc *d, uint32_t code,
+		     uint64_t addr);
+struct model_origin model_task_origin(struct model_queue *q, const struct simnpu_desc *d,
+				      uint32_t code, uint64_t addr);
+int model_run_then(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		   const struct simnpu_desc *slot);
 
 /* job.c */
 void model_job_run(struct model_job *job, struct model_device *dev, uint32_t token,
@@ -541,19 +577,6 @@ int model_copy_out(uint64_t to, const void *from, size_t size);
 /* segv.c */
 void model_segv_install(void);
 
-/* fault.c: see drivers/simnpu/simnpu_test.h. Without tests nothing of it is there. */
-int model_fault_now(int what);
-
-/* Whether this call is to fail: 0, or the errno, positive. */
-static inline int model_fault(int what)
-{
-	/* relaxed: a test sets faults up before it starts what they are for */
-	if (!IS_ENABLED(CONFIG_SELFTESTS) ||
-	    likely(!(hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)))
-		return 0;
-	return model_fault_now(what);
-}
-
 static inline bool model_paused(struct model_device *dev)
 {
 	return IS_ENABLED(CONFIG_SELFTESTS) && hal_load_relaxed(&dev->paused);
@@ -576,5 +599,7 @@ extern struct model_counters model_counters;
 			hal_store_relaxed(&model_counters.c,		\
 					  hal_load_relaxed(&model_counters.c) + 1); \
 	} while (0)
+
+#include "drivers/simnpu/model/fault.h"
 
 #endif /* DRIVERS_SIMNPU_MODEL_MODEL_H */

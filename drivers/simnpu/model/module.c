@@ -226,13 +226,13 @@ void model_module_free(struct model_module *m)
 		model_table_del(&m->ctx->file->table, m->handle);
 	m->handle = 0;
 	module_enable(m, false);
-	while (!dev->lost && module_busy(m)) {
+	while (!dev->hung && module_busy(m)) {
 		pthread_mutex_unlock(&dev->lock);
 		hal_sys_futex_wait(&dev->bell, atomic_load(&dev->bell), hal_sys_now() + REST_NS);
 		pthread_mutex_lock(&dev->lock);
 	}
 	hal_list_del(&m->node);
-	if (dev->lost)
+	if (dev->hung)
 		return;
 	while (!hal_list_empty(&m->kernels)) {
 		k = hal_list_entry(m->kernels.next, struct model_kernel, node);

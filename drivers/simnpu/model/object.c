@@ -195,11 +195,17 @@ int model_mem_register(struct model_file *f, struct simnpu_register *arg)
 int model_mem_window(struct model_file *f, struct simnpu_window *arg)
 {
 	char *host;
+	int rc = arg->flags ? model_state_refuse(f->dev) : 0;
 
 	if (arg->flags > 1 || !arg->size)
 		return -EINVAL;
+	if (rc)
+		return rc;
 	if (!model_memory_find(&f->dev->mem, arg->addr, arg->size, &host, NULL))
-		return -EINVAL;
+		rc = model_poison_find(&f->dev->mem, arg->addr, arg->size,
+				       arg->flags ? MODEL_READ : MODEL_WRITE, &host);
+	if (rc)
+		return rc == -EFAULT ? -EINVAL : rc;
 	arg->host = arg->flags ? (uintptr_t)host : 0;
 	return 0;
 }

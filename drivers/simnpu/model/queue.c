@@ -8,7 +8,6 @@
 #include "drivers/simnpu/model/model.h"
 
 #define REST_NAP_NS 200000u
-#define HUNG_NS 5000000000ull	/* what a task may take to end when it is asked to */
 
 /* What the file behind an exported queue says. */
 struct exported {
@@ -96,6 +95,12 @@ static void queue_start(struct model_queue *q, const struct simnpu_queue *arg)
 	q->priority = arg->priority;
 	q->fail_stop = arg->flags & SIMNPU_QUEUE_FAIL_STOP;
 	q->stopped_at = 0;
+	q->history = false;
+	q->halted = false;
+	q->gone_code = 0;
+	q->number = ++q->dev->queue_number;
+	q->verdict.seq = 0;
+	hal_store_relaxed(&q->given_up, 0);
 	q->error_count = 0;
 	q->failed_count = 0;
 	q->dropped = 0;
@@ -105,6 +110,7 @@ static void queue_start(struct model_queue *q, const struct simnpu_queue *arg)
 	hal_store_relaxed(&q->kernel, NULL);
 	hal_store_relaxed(&q->wake_seq, UINT64_MAX);
 	hal_store_relaxed(&q->stop, 0);
+	hal_store_relaxed(&q->care, model_rules_care());
 	hal_shm_store_relaxed(&h->consumed, 0);
 	hal_shm_store_relaxed(&h->doorbell, 1);
 	hal_shm_store_release(&h->timeline, arg->first_seq - 1);
@@ -121,6 +127,10 @@ static int queue_add(struct model_file *f, struct simnpu_queue *arg)
 
 	if (!ctx)
 		return -ENOENT;
+	/* under the lock: who changes the state looks for queues under it afterwards */
+	rc = model_state_refuse(dev);
+	if (rc)
+		return rc;
 	if (hal_load_relaxed(&dev->queues) >= dev->part->max_queues)
 		return -ENOSPC;
 	rc = active_room(dev);
@@ -184,7 +194,8 @@ int model_queue_grow(struct model_file *f, struct simnpu_grow *arg)
 	pthread_mutex_lock(&f->dev->lock);
 	q = model_table_get(&f->table, arg->queue, MODEL_QUEUE);
 	if (q)
-		rc = model_arena_seg(q->ctx->arena, arg->slots, &seg);
+		rc = model_queue_halted(q) ? -ESTALE :
+		     model_arena_seg(q->ctx->arena, arg->slots, &seg);
 	if (!rc) {
 		arg->ring = seg->offset;
 		hal_spin_lock(&q->lock);
@@ -200,35 +211,23 @@ int model_queue_grow(struct model_file *f, struct simnpu_grow *arg)
 /* ---- destroy ------------------------------------------------------------------------ */
 
 /* Gets the queue away from whoever has it; false: its task does not end. */
-static bool queue_seize(struct model_queue *q)
+static bool queue_seize(struct model_queue *q, uint64_t end)
 {
-	uint64_t end = hal_sys_now() + HUNG_NS;
-	uint32_t run;
+	bool got;
 
-	while (hal_sys_now() < end) {
-		run = hal_load_acquire(&q->run);
-		switch (run) {
-		case RUN_IDLE:
-			if (atomic_compare_exchange_strong(&q->run, &run, RUN_DEAD))
-				return true;
-			break;
-		case RUN_READY:
-			if (model_ready_steal(q))
-				return true;
-			break;
-		case RUN_PARKED:
-			if (model_unpark(q))
-				return true;
-			break;
-		case RUN_CALLBACK:
-			if (model_callback_cancel(q))
-				return true;
-			break;
-		default:
-			hal_sys_futex_wait(&q->run, run, hal_sys_now() + REST_NAP_NS);
-		}
+	while (!(got = model_queue_claim(q)) && hal_sys_now() < end)
+		hal_sys_futex_wait(&q->run, RUN_RUNNING, hal_sys_now() + REST_NAP_NS);
+	return got;
+}
+
+/* Threads that are aborting it find out that it is gone. Under the device's lock, dropped. */
+static void wait_for_aborters(struct model_queue *q)
+{
+	while (q->aborters) {
+		pthread_mutex_unlock(&q->dev->lock);
+		hal_sys_futex_wait(&q->run, RUN_DEAD, hal_sys_now() + REST_NAP_NS);
+		pthread_mutex_lock(&q->dev->lock);
 	}
-	return false;
 }
 
 static void queue_free(struct model_queue *q)
@@ -258,14 +257,16 @@ static void queue_free(struct model_queue *q)
 void model_queue_kill(struct model_queue *q)
 {
 	struct model_device *dev = q->dev;
+	uint64_t end;
 	bool seized;
 
 	model_table_del(&hal_load_relaxed(&q->file)->table, hal_load_relaxed(&q->handle));
 	hal_list_del(&q->node);
 	/* nobody finds it any more, so it is this thread's alone to destroy */
-	atomic_store(&q->stop, 1);
+	atomic_fetch_or(&q->stop, QUEUE_STOP_KILL);
+	end = hal_sys_now() + (dev->hung ? REST_NAP_NS : MODEL_HUNG_NS);
 	pthread_mutex_unlock(&dev->lock);
-	seized = queue_seize(q);
+	seized = queue_seize(q, end);
 	if (seized)
 		atomic_store(&q->run, RUN_DEAD);
 	hal_store_release(&q->handle, 0);
@@ -273,14 +274,16 @@ void model_queue_kill(struct model_queue *q)
 	model_wake_all(q);
 	pthread_mutex_lock(&dev->lock);
 	if (seized) {
+		wait_for_aborters(q);
 		queue_free(q);
 		return;
 	}
 	/* the thread and all that it may touch are left to it */
-	if (!dev->lost)
+	if (!dev->hung)
 		hal_err(HAL_LOG_MODEL, "simnpu%u: a task does not end: the device is lost",
 			dev->index);
-	dev->lost = true;
+	dev->hung = true;
+	model_state_lost(dev, ETIME);
 }
 
 static int import_del(struct model_file *f, uint32_t handle)

@@ -28,6 +28,17 @@ enum model_run {
 	RUN_CALLBACK,	/* its head is a callback that is not done */
 };
 
+/* model_queue.stop */
+#define QUEUE_STOP_KILL		1u	/* it is being destroyed */
+#define QUEUE_STOP_HALT		2u	/* its device has a fault, was stopped, or is gone */
+#define QUEUE_STOP_BROKEN	4u	/* its ring can't be followed */
+#define QUEUE_STOP_ABORT	8u	/* somebody wants what is queued discarded */
+#define QUEUE_STOP_LATE		16u	/* he did not want to wait: who gets the queue does it */
+
+/* model_queue.care */
+#define QUEUE_CARE_STOPPED	1u	/* tasks are not run, for one before failed */
+#define QUEUE_CARE_RULES	2u	/* there are rules about tasks */
+
 /* What a task needs a token of. Control tasks need none. */
 enum model_class { CLASS_CONTROL, CLASS_CORE, CLASS_H2D, CLASS_D2H, CLASS_D2D, CLASS_COUNT };
 
@@ -51,6 +62,22 @@ struct model_waiter {
 	_Atomic(struct model_queue *) on;
 	_Atomic uint32_t word;
 	struct model_queue *queue;
+};
+
+/**
+ * struct model_verdict - what rules say of a call or task
+ * @seq: the task; 0: no verdict
+ * @action: enum simnpu_action
+ * @code: a positive errno
+ * @acted: what comes before the task was done
+ * @ns: how long
+ */
+struct model_verdict {
+	uint64_t seq;
+	uint32_t action;
+	uint32_t code;
+	bool acted;
+	uint64_t ns;
 };
 
 /* Where a failure began. */
@@ -87,10 +114,11 @@ struct model_failures {
 /**
  * struct model_queue - a queue; never given back to the system
  * @run: enum model_run
- * @stop: nonzero: don't start another task; kernels return
+ * @stop: QUEUE_STOP_*, 0: run; else don't start another task, and kernels return
  * @slot: the head of the ring
  * @next_seq: sequence number of the next task
  * @header: the header in the arena
+ * @given_up: who waits for a task up to this one has to ask whether it was run; see halt.c
  * @left: slots from the head to the end of the segment
  * @seg: the segment that the head is in, first of @segs
  * @dev: the device
@@ -99,7 +127,9 @@ struct model_failures {
  * @handle: the handle
  * @priority: 0 first
  * @fail_stop: SIMNPU_QUEUE_FAIL_STOP
- * @stopped_at: first task that was not run for an earlier failure, or 0
+ * @care: QUEUE_CARE_*: what is special about running its tasks, 0: nothing
+ * @number: which of the queues made on the device since it came up, from 1
+ * @stopped_at: first task that was not run for an earlier failure, or 0; under @lock
  * @kernel: the kernel that runs, for those who unload
  * @wake_seq: least sequence number that somebody waits for
  * @uid: number of this life of the queue
@@ -109,7 +139,7 @@ struct model_failures {
  * @active_index: place in the active set
  * @seen_seq: for retiring
  * @seen_ns: for retiring
- * @lock: Protects: @waiters, @wake_seq, errors, failures, @segs
+ * @lock: Protects: @waiters, @wake_seq, errors, failures, @segs, what was given up
  * @ready: node in the ready list
  * @class: which ready list
  * @park: the queue's own waiter, in the list of @parked_on
@@ -123,6 +153,12 @@ struct model_failures {
  * @dropped_first: the first of them
  * @dropped_last: the last of them
  * @failed_count: how many there were
+ * @history: who waits for its tasks may have to be told of a failure
+ * @gone_code: why tasks were given up, a positive errno, 0: none were
+ * @halted: no task is ever run again
+ * @gone_from: the first task that was given up
+ * @gone_to: the last one
+ * @gone_origin: where that began
  * @wait_over: what its head waited for is done; belongs to who has the queue
  * @wait_failed: it failed
  * @wait_origin: where that began
@@ -130,6 +166,8 @@ struct model_failures {
  * @node: in the context's list
  * @next_free: next of those to be used again
  * @cb: the callback that it waits for
+ * @aborters: threads that are aborting it; under the device's lock
+ * @verdict: what rules say of the task at its head; belongs to who has the queue
  */
 struct model_queue {
 	_Alignas(64) _Atomic uint32_t run;
@@ -137,6 +175,7 @@ struct model_queue {
 	_Atomic(struct simnpu_desc *) slot;
 	_Atomic uint64_t next_seq;
 	_Atomic(struct simnpu_queue_header *) header;
+	_Atomic uint64_t given_up;
 	uint64_t consumed;
 	uint32_t left;
 	uint32_t priority;
@@ -147,6 +186,8 @@ struct model_queue {
 	_Atomic uint32_t handle;
 	bool fail_stop;
 	_Atomic bool error_pending;
+	_Atomic uint32_t care;
+	uint32_t number;
 	uint64_t stopped_at;
 	_Atomic(struct model_kernel *) kernel;
 	_Atomic uint64_t wake_seq;
@@ -170,11 +211,19 @@ struct model_queue {
 	uint64_t dropped_first;
 	uint64_t dropped_last;
 	uint64_t failed_count;
+	bool history;
+	bool halted;
+	uint32_t gone_code;
+	uint64_t gone_from;
+	uint64_t gone_to;
+	struct model_origin gone_origin;
 	bool wait_over;
 	bool wait_failed;
 	struct model_origin wait_origin;
 	struct model_origin stop_origin;
 	struct model_callback *cb;
+	uint32_t aborters;
+	struct model_verdict verdict;
 	struct hal_list node;
 	struct model_queue *next_free;
 };

@@ -66,9 +66,11 @@ void model_complete(struct model_worker *w, struct model_queue *q, uint32_t slot
 		model_wake(q, hal_load_relaxed(&q->uid), seq, w);
 }
 
-static void fail(struct model_queue *q, const struct simnpu_desc *d, uint32_t code, uint64_t addr)
+/* The task at the head of a queue, as where a failure begins. The queue is claimed. */
+struct model_origin model_task_origin(struct model_queue *q, const struct simnpu_desc *d,
+				      uint32_t code, uint64_t addr)
 {
-	struct model_origin o = {
+	return (struct model_origin){
 		.queue = q,
 		.uid = hal_load_relaxed(&q->uid),
 		.seq = hal_load_relaxed(&q->next_seq),
@@ -78,6 +80,13 @@ static void fail(struct model_queue *q, const struct simnpu_desc *d, uint32_t co
 		.op = d->op,
 		.tag = d->tag,
 	};
+}
+
+/* The task at the head of a queue fails; it is to be completed. The queue is claimed. */
+void model_task_fail(struct model_queue *q, const struct simnpu_desc *d, uint32_t code,
+		     uint64_t addr)
+{
+	struct model_origin o = model_task_origin(q, d, code, addr);
 
 	model_queue_fail(q, o.seq, code, &o);
 }
@@ -86,18 +95,26 @@ static void fail(struct model_queue *q, const struct simnpu_desc *d, uint32_t co
 static void broken(struct model_queue *q, const struct simnpu_desc *d)
 {
 	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
+	struct model_origin o = model_task_origin(q, d, EIO, 0);
 
-	hal_store_relaxed(&q->stop, 1);
-	q->fail_stop = true;
-	fail(q, d, EIO, 0);
+	model_queue_fail(q, o.seq, EIO, &o);
+	hal_spin_lock(&q->lock);
+	/* whatever is waited for, is over and failed */
+	q->gone_code = EIO;
+	q->gone_from = 0;
+	q->gone_to = UINT64_MAX;
+	q->gone_origin = o;
+	hal_store_relaxed(&q->given_up, UINT64_MAX);
+	atomic_fetch_or(&q->stop, QUEUE_STOP_BROKEN);
+	hal_spin_unlock(&q->lock);
 	hal_store_relaxed(&q->next_seq, MODEL_TIMELINE_BROKEN + 1);
 	hal_shm_store_release(&h->timeline, MODEL_TIMELINE_BROKEN | SIMNPU_TIMELINE_ERROR);
 	atomic_thread_fence(memory_order_seq_cst);
 	model_wake(q, hal_load_relaxed(&q->uid), MODEL_TIMELINE_BROKEN, NULL);
 }
 
-/* Follows a link at the head; segments behind it are given back. */
-static bool follow(struct model_queue *q, const struct simnpu_desc *slot)
+/* Follows a link at the head; segments behind it are given back. False: it leads nowhere. */
+bool model_follow(struct model_queue *q, const struct simnpu_desc *slot)
 {
 	struct simnpu_desc d = *slot;
 	struct model_arena *a = q->ctx->arena;
@@ -273,12 +290,66 @@ static bool between(struct model_worker *w, struct model_queue *q, uint32_t n)
 	return true;
 }
 
+/* A task that did not end well. As run_head(). */
+static __attribute__((noinline)) int run_ended(struct model_worker *w, struct model_queue *q,
+					       const struct simnpu_desc *d, int rc, uint64_t addr)
+{
+	struct model_origin o;
+
+	if (rc == MODEL_TASK_NOT_HERE) {
+		model_worker_drop(w);
+		model_ready(q, CLASS_CORE);
+		return LEFT_READY;
+	}
+	/* what was told to stop is given up, as is what is behind it */
+	if (rc == ECANCELED && hal_load_relaxed(&q->stop) & (QUEUE_STOP_HALT | QUEUE_STOP_ABORT))
+		return model_stopped(q) ? -1 : LEFT_EMPTY;
+	o = model_task_origin(q, d, (uint32_t)rc, addr);
+	model_queue_fail(q, o.seq, (uint32_t)rc, &o);
+	model_complete(w, q, 1u + d->slots);
+	if (rc == EHWPOISON)
+		model_poison_met(q->dev, addr, &o, q);
+	return -1;
+}
+
+/* A queue whose tasks are not simply run: 0: run it; -1: it is over; else the answer plus 1. */
+static __attribute__((noinline)) int run_with_care(struct model_worker *w, struct model_queue *q,
+						   const struct simnpu_desc *d,
+						   const struct simnpu_desc *slot)
+{
+	if (!(hal_load_relaxed(&q->care) & QUEUE_CARE_STOPPED))
+		return model_act_task(w, q, d, slot);
+	model_queue_fail(q, hal_load_relaxed(&q->next_seq), ECANCELED, &q->stop_origin);
+	model_complete(w, q, 1u + d->slots);
+	return -1;
+}
+
+/* Runs a task, with something done before it is said to be done. As model_act_task(). */
+int model_run_then(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		   const struct simnpu_desc *slot)
+{
+	uint64_t addr = 0;
+	int rc, left;
+
+	if (!need_token(w, q, model_op_class(d)))
+		return LEFT_READY + 1;
+	rc = run_task(w, q, d, slot, &addr);
+	if (rc) {
+		left = rc == MODEL_TASK_GONE ? LEFT_GONE : run_ended(w, q, d, rc, addr);
+		return left < 0 ? -1 : left + 1;
+	}
+	model_worker_drop(w);
+	model_act_done(q, d);
+	model_complete(w, q, 1u + d->slots);
+	return -1;
+}
+
 /* The head's task; the answer as of model_run(), or -1: go on. */
 static int run_head(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *slot)
 {
 	struct simnpu_desc d = *slot;
 	uint64_t addr = 0;
-	int rc = 0;
+	int rc, left;
 
 	/* the last slot of a segment is for a link */
 	if (unlikely(d.slots + 1u >= q->left || d.slots > MODEL_DESC_SLOTS)) {
@@ -289,22 +360,16 @@ static int run_head(struct model_worker *w, struct model_queue *q, const struct 
 		model_ready(q, model_op_class(&d));
 		return LEFT_READY;
 	}
-	if (unlikely(q->stopped_at)) {
-		model_queue_fail(q, hal_load_relaxed(&q->next_seq), ECANCELED, &q->stop_origin);
-	} else {
-		if (!need_token(w, q, model_op_class(&d)))
-			return LEFT_READY;
-		rc = run_task(w, q, &d, slot, &addr);
-		if (unlikely(rc == MODEL_TASK_GONE))
-			return LEFT_GONE;
-		if (unlikely(rc == MODEL_TASK_NOT_HERE)) {
-			model_worker_drop(w);
-			model_ready(q, CLASS_CORE);
-			return LEFT_READY;
-		}
-		if (unlikely(rc))
-			fail(q, &d, (uint32_t)rc, addr);
+	if (unlikely(hal_load_relaxed(&q->care))) {
+		left = run_with_care(w, q, &d, slot);
+		if (left)
+			return left > 0 ? left - 1 : -1;
 	}
+	if (!need_token(w, q, model_op_class(&d)))
+		return LEFT_READY;
+	rc = run_task(w, q, &d, slot, &addr);
+	if (unlikely(rc))
+		return rc == MODEL_TASK_GONE ? LEFT_GONE : run_ended(w, q, &d, rc, addr);
 	model_complete(w, q, 1u + d.slots);
 	return -1;
 }
@@ -329,7 +394,7 @@ enum model_left model_run(struct model_worker *w, struct model_queue *q)
 		w->dev = q->dev;
 	}
 	for (;;) {
-		if (unlikely(hal_load_relaxed(&q->stop)))
+		if (unlikely(hal_load_relaxed(&q->stop)) && !model_stopped(q))
 			return LEFT_EMPTY;
 		slot = hal_load_relaxed(&q->slot);
 		want = hal_load_relaxed(&q->next_seq);
@@ -337,7 +402,7 @@ enum model_left model_run(struct model_worker *w, struct model_queue *q)
 		if (unlikely(seq != want)) {
 			if (seq != (want | SIMNPU_SEQ_LINK))
 				return LEFT_EMPTY;
-			if (!follow(q, slot))
+			if (!model_follow(q, slot))
 				broken(q, slot);
 			continue;
 		}

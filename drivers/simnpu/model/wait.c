@@ -24,12 +24,15 @@ static bool reached(struct model_queue *q, uint64_t seq)
 }
 
 /* What a wait that is over answers. */
-static int done(struct model_queue *q)
+static inline int done(struct model_queue *q, uint64_t seq)
 {
-	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
-	uint64_t timeline = hal_shm_load_relaxed(&h->timeline) & MODEL_TIMELINE_MASK;
+	return unlikely(seq <= hal_load_relaxed(&q->given_up)) ? model_gave_up(q, seq) : 0;
+}
 
-	return unlikely(timeline == MODEL_TIMELINE_BROKEN) ? -EIO : 0;
+/* Whether a wait is over though the timeline does not say so. */
+static bool hopeless(struct model_queue *q, uint64_t seq)
+{
+	return unlikely(seq <= atomic_load(&q->given_up)) && model_gave_up(q, seq);
 }
 
 /* Under q->lock. */
@@ -195,6 +198,30 @@ void model_wake_all(struct model_queue *q)
 	hal_store_release(&q->uid, 0);
 	hal_spin_unlock(&q->lock);
 	wake_list(&list, 2, NULL);
+}
+
+/**
+ * model_wake_threads() - wake the threads that wait for a queue, not the queues
+ * @q: the queue, whose given_up says why
+ */
+void model_wake_threads(struct model_queue *q)
+{
+	struct hal_list list, *pos, *next;
+	struct model_waiter *wt;
+
+	hal_list_init(&list);
+	hal_spin_lock(&q->lock);
+	hal_list_for_each_safe(pos, next, &q->waiters) {
+		wt = hal_list_entry(pos, struct model_waiter, node);
+		if (wt->kind != WAITER_THREAD)
+			continue;
+		hal_store_relaxed(&wt->on, NULL);
+		hal_list_del(pos);
+		hal_list_add_tail(&list, pos);
+	}
+	wake_seq_update(q);
+	hal_spin_unlock(&q->lock);
+	wake_list(&list, 1, NULL);
 }
 
 /* ---- queues that wait for queues --------------------------------------------- */
@@ -369,6 +396,8 @@ static int spin(struct model_worker *w, uint64_t uid, uint32_t mode, uint64_t de
 			help = hal_load_relaxed(&q->run) != RUN_READY &&
 			       hal_load_relaxed(&q->run) != RUN_PARKED;
 		}
+		if (hopeless(q, w->until))
+			return 0;
 		now = hal_sys_now();
 		if (now >= deadline)
 			return -ETIME;
@@ -392,7 +421,7 @@ static int sleep_for(struct model_queue *q, uint64_t uid, uint64_t seq, uint64_t
 	if (rc)
 		return rc;
 	waiter_barrier(q);
-	if (reached(q, seq) && waiter_del(q, &wt))
+	if ((reached(q, seq) || hopeless(q, seq)) && waiter_del(q, &wt))
 		return 0;
 	while (!(word = hal_load_acquire(&wt.word))) {
 		rc = hal_sys_futex_wait(&wt.word, 0, deadline);
@@ -419,6 +448,8 @@ static int wait_slow(struct model_queue *q, uint64_t uid, const struct simnpu_wa
 	int rc = -EAGAIN;
 
 	while (rc == -EAGAIN) {
+		if (hopeless(q, w->seq))
+			break;
 		if (hal_sys_now() >= w->deadline_ns)
 			return -ETIME;
 		if (mode != SIMNPU_WAIT_BLOCK)
@@ -427,7 +458,11 @@ static int wait_slow(struct model_queue *q, uint64_t uid, const struct simnpu_wa
 			break;
 		if (!alone(q->dev)) {
 			rc = sleep_for(q, uid, w->seq, w->deadline_ns);
-			break;
+			/* woken by an abort that discarded less than it might have */
+			if (!rc && !reached(q, w->seq) && !hopeless(q, w->seq) &&
+			    hal_load_acquire(&q->uid) == uid)
+				rc = -EAGAIN;
+			continue;
 		}
 		worker->short_only = false;
 		worker->modules = true;
@@ -436,9 +471,11 @@ static int wait_slow(struct model_queue *q, uint64_t uid, const struct simnpu_wa
 		rc = sleep_for(q, uid, w->seq, nap < w->deadline_ns ? nap : w->deadline_ns);
 		rc = rc == -ETIME ? -EAGAIN : rc;
 	}
+	if (rc == -EAGAIN)
+		rc = 0;
 	if (!rc && hal_load_acquire(&q->uid) != uid)
 		rc = -ECANCELED;
-	return rc ? rc : done(q);
+	return rc ? rc : done(q, w->seq);
 }
 
 /**
@@ -448,7 +485,8 @@ static int wait_slow(struct model_queue *q, uint64_t uid, const struct simnpu_wa
  *
  * No lock, and no reference: what is looked at is never given back to the
  * system, and its uid says whether it is still the same.
- * Return: 0, -ETIME, -EINVAL, -ENOENT, -ECANCELED (the queue was destroyed).
+ * Return: 0, -ETIME, -EINVAL, -ENOENT, -ECANCELED (the queue was destroyed, or the task
+ * discarded), -EIO, -ENODEV (the task is not run: the device has a fault, or is lost).
  */
 int model_wait(struct model_file *f, const struct simnpu_wait *w)
 {
@@ -466,7 +504,7 @@ int model_wait(struct model_file *f, const struct simnpu_wait *w)
 	if (unlikely(hal_load_acquire(&q->handle) != w->queue))
 		return -ENOENT;
 	if (reached(q, w->seq))
-		return done(q);
+		return done(q, w->seq);
 	worker.dev = q->dev;
 	worker.class = CLASS_CONTROL;
 	worker.borrower = true;
@@ -480,7 +518,7 @@ int model_wait(struct model_file *f, const struct simnpu_wait *w)
 	if (!(w->flags & SIMNPU_WAIT_NO_BORROW) && !model_paused(q->dev)) {
 		borrow(&worker, uid);
 		if (likely(reached(q, w->seq)))
-			return done(q);
+			return done(q, w->seq);
 	}
 	return wait_slow(q, uid, w, &worker);
 }

@@ -112,12 +112,12 @@ static struct model_device *device_for(struct model_device *dev, uint64_t addr, 
 }
 
 static int translate(struct model_device *on, uint64_t addr, uint64_t size, char **host,
-		     uint64_t *fault)
+		     uint64_t *fault, enum model_access access)
 {
 	if (on && model_memory_find(&on->mem, addr, size, host, NULL))
 		return 0;
 	*fault = addr;
-	return -EFAULT;
+	return on ? model_poison_find(&on->mem, addr, size, access, host) : -EFAULT;
 }
 
 static int host_side(uint64_t addr, char **host, uint64_t *fault)
@@ -157,6 +157,7 @@ static int xfer_on(struct model_device *dev, uint32_t token, const struct simnpu
 	};
 	uint64_t dst_span = span(c->dst_pitch, c->width, c->height);
 	uint64_t src_span = c->kind ? span(c->src_pitch, c->width, c->height) : 1;
+	bool gaps = c->height > 1 && c->dst_pitch != c->width;
 	char *src = NULL;
 	int rc;
 
@@ -165,11 +166,12 @@ static int xfer_on(struct model_device *dev, uint32_t token, const struct simnpu
 	if (c->kind == SIMNPU_COPY_TO_HOST)
 		rc = host_side(c->dst, &x.dst, addr);
 	else
-		rc = translate(to, c->dst, dst_span, &x.dst, addr);
+		rc = translate(to, c->dst, dst_span, &x.dst, addr,
+			       gaps ? MODEL_WRITE : MODEL_REWRITE);
 	if (!rc && c->kind == SIMNPU_COPY_TO_DEVICE)
 		rc = host_side(c->src, &src, addr);
 	else if (!rc && c->kind)
-		rc = translate(from, c->src, src_span, &src, addr);
+		rc = translate(from, c->src, src_span, &src, addr, MODEL_READ);
 	if (rc)
 		return rc;
 	*addr = 0;
@@ -193,7 +195,7 @@ static int xfer_check(const struct simnpu_copy *c)
  * @c: what
  * @addr: out: the address that was refused
  *
- * Return: 0, -EINVAL, -EFAULT.
+ * Return: 0, -EINVAL, -EFAULT, -EHWPOISON.
  */
 int model_xfer(struct model_device *dev, uint32_t token, const struct simnpu_copy *c,
 	       uint64_t *addr)
@@ -224,9 +226,13 @@ int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg)
 {
 	struct model_context *ctx;
 	uint64_t addr;
+	int rc;
 
 	pthread_mutex_lock(&f->dev->lock);
 	ctx = model_context_find(f, arg->context);
 	pthread_mutex_unlock(&f->dev->lock);
-	return ctx ? model_xfer(f->dev, 0, arg, &addr) : -ENOENT;
+	rc = ctx ? model_xfer(f->dev, 0, arg, &addr) : -ENOENT;
+	if (unlikely(rc == -EHWPOISON))
+		model_poison_met(f->dev, addr, NULL, NULL);
+	return rc;
 }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The simulated device, inside: what goes wrong, by itself or on demand. Included by model.h,
+ * whose types it needs.
+ */
+#ifndef DRIVERS_SIMNPU_MODEL_FAULT_H
+#define DRIVERS_SIMNPU_MODEL_FAULT_H
+
+/* halt.c */
+bool model_queue_claim(struct model_queue *q);
+int model_gave_up(struct model_queue *q, uint64_t seq);
+void model_halt_begin(struct model_queue *q, uint32_t code, const struct model_origin *origin);
+void model_halt(struct model_queue *q);
+int model_halt_device(struct model_device *dev, uint32_t code, const struct model_origin *origin,
+		      uint64_t deadline);
+bool model_queue_halted(struct model_queue *q);
+bool model_stopped(struct model_queue *q);
+void model_queue_tidy(struct model_queue *q);
+int model_queue_abort(struct model_file *f, const struct simnpu_abort *arg);
+
+/* state.c */
+void model_state_in_child(void);
+void model_state_reset(struct model_device *dev);
+int model_state_refuse(const struct model_device *dev);
+bool model_state_lost(struct model_device *dev, uint32_t cause);
+void model_device_fault(struct model_device *dev, uint32_t cause,
+			const struct model_origin *origin, struct model_queue *own);
+int model_device_stop(struct model_file *f, const struct simnpu_stop *arg);
+int model_device_restart(struct model_file *f, const struct simnpu_stop *arg);
+
+/* poison.c; the rest of it in memory.h */
+int model_poison(struct model_file *f, struct simnpu_poison *arg);
+void model_poison_met(struct model_device *dev, uint64_t addr, const struct model_origin *origin,
+		      struct model_queue *own);
+
+/* ---- on demand: drivers/simnpu/simnpu_test.h says how --------------------------------------- */
+
+#ifdef CONFIG_SIMNPU_FAULTS
+
+/* fault.c */
+int model_fault_now(int what);
+
+/* rules.c */
+void model_rules_in_child(void);
+int model_rules_open(void);
+uint32_t model_rules_care(void);
+bool model_rules_ioctl(struct model_device *dev, unsigned int nr, struct model_verdict *v);
+bool model_rules_task(struct model_queue *q, uint32_t op, struct model_verdict *v);
+uint32_t model_rules_alloc(int what);
+void model_rules_odd(bool calls);
+void model_rules_hold(uint64_t ns, const _Atomic uint32_t *stop);
+
+/* act.c */
+int model_act_before(struct model_device *dev, const struct model_verdict *v);
+void model_act_after(const struct model_verdict *v);
+int model_act_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		   const struct simnpu_desc *slot);
+void model_act_done(struct model_queue *q, const struct simnpu_desc *d);
+
+/* plug.c */
+int model_plug_part(uint32_t node);
+void model_unplug(struct model_device *dev, uint64_t ns);
+void model_replug(struct model_device *dev);
+
+#else
+
+static inline int model_fault_now(int what)
+{
+	(void)what;
+	return 0;
+}
+
+static inline void model_rules_in_child(void)
+{
+}
+
+static inline int model_rules_open(void)
+{
+	return 0;
+}
+
+static inline uint32_t model_rules_care(void)
+{
+	return 0;
+}
+
+static inline bool model_rules_ioctl(struct model_device *dev, unsigned int nr,
+				     struct model_verdict *v)
+{
+	(void)dev;
+	(void)nr;
+	(void)v;
+	return false;
+}
+
+static inline int model_act_before(struct model_device *dev, const struct model_verdict *v)
+{
+	(void)dev;
+	(void)v;
+	return 0;
+}
+
+static inline void model_act_after(const struct model_verdict *v)
+{
+	(void)v;
+}
+
+static inline int model_act_task(struct model_worker *w, struct model_queue *q,
+				 const struct simnpu_desc *d, const struct simnpu_desc *slot)
+{
+	(void)w;
+	(void)q;
+	(void)d;
+	(void)slot;
+	return 0;
+}
+
+static inline void model_act_done(struct model_queue *q, const struct simnpu_desc *d)
+{
+	(void)q;
+	(void)d;
+}
+
+static inline int model_plug_part(uint32_t node)
+{
+	return (int)node;
+}
+
+#endif
+
+/* Whether this call is to fail: 0, or the errno, positive. */
+static inline int model_fault(int what)
+{
+	/* relaxed: who sets faults up does so before he starts what they are for */
+	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS) ||
+	    likely(!(hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)))
+		return 0;
+	return model_fault_now(what);
+}
+
+#endif /* DRIVERS_SIMNPU_MODEL_FAULT_H */

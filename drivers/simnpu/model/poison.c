@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory that uncorrectable errors have hit.
+ *
+ * An allocation that was hit has a limit of no bytes, so the ordinary look-up
+ * fails and comes here: whoever reads a sound one pays nothing.
+ */
+#include "drivers/simnpu/model/model.h"
+
+static bool overlaps(const struct hal_range *r, uint64_t addr, uint64_t size)
+{
+	return addr < r->start + r->size && r->start < addr + size;
+}
+
+static struct model_extent *extent_at(struct model_memory *m, uint64_t addr)
+{
+	struct hal_range *r = hal_range_find(&m->used, addr);
+
+	return r ? container_of(r, struct model_extent, range) : NULL;
+}
+
+static void forget(struct model_memory *m, uint32_t i)
+{
+	m->poison[i] = m->poison[--m->poison_count];
+}
+
+/* The limit of an extent, after ranges in it came or went. */
+static void limit(struct model_memory *m, struct model_extent *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->poison_count; i++)
+		if (overlaps(&m->poison[i], e->range.start, e->range.size))
+			break;
+	e->bytes = i < m->poison_count ? 0 : e->size;
+}
+
+/**
+ * model_poison_add() - an uncorrectable error hits a range
+ * @m: the memory
+ * @addr: first address
+ * @size: bytes; all in one allocation
+ *
+ * Return: false: it is not, or there are too many.
+ */
+bool model_poison_add(struct model_memory *m, uint64_t addr, uint64_t size)
+{
+	struct model_extent *e;
+	bool ok;
+
+	hal_spin_lock(&m->map_lock);
+	e = extent_at(m, addr);
+	ok = e && size && size <= e->size && addr - e->range.start <= e->size - size &&
+	     m->poison_count < MODEL_POISON_MAX;
+	if (ok) {
+		m->poison[m->poison_count].start = addr;
+		m->poison[m->poison_count++].size = size;
+		e->bytes = 0;
+	}
+	hal_spin_unlock(&m->map_lock);
+	/* what blocks remember of it is stale; release: as in model_memory_free() */
+	if (ok)
+		__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
+	return ok;
+}
+
+/* The memory of an extent is freed: whoever gets it next writes it first. Under map_lock. */
+void model_poison_free(struct model_memory *m, const struct model_extent *e)
+{
+	uint32_t i;
+
+	for (i = m->poison_count; i--;)
+		if (overlaps(&m->poison[i], e->range.start, e->range.size))
+			forget(m, i);
+}
+
+/* All memory is good again. */
+void model_poison_clear(struct model_memory *m)
+{
+	struct model_extent *e;
+
+	hal_spin_lock(&m->map_lock);
+	while (m->poison_count) {
+		e = extent_at(m, m->poison[--m->poison_count].start);
+		if (e)
+			e->bytes = e->size;
+	}
+	hal_spin_unlock(&m->map_lock);
+}
+
+/* What a write of a whole range makes good. Under map_lock. */
+static void rewritten(struct model_memory *m, struct model_extent *e, uint64_t addr, uint64_t size)
+{
+	uint32_t i;
+
+	for (i = m->poison_count; i--;)
+		if (m->poison[i].start >= addr &&
+		    m->poison[i].start + m->poison[i].size <= addr + size)
+			forget(m, i);
+	limit(m, e);
+}
+
+/**
+ * model_poison_find() - what model_memory_find() could not translate
+ * @m: the memory
+ * @addr: first address
+ * @size: bytes
+ * @access: MODEL_READ, MODEL_WRITE or MODEL_REWRITE: every byte of it is about to be written
+ * @host: out: where they are
+ *
+ * Return: 0, -EFAULT (not within an allocation), -EHWPOISON (a read of what was hit).
+ */
+int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
+		      enum model_access access, char **host)
+{
+	struct model_extent *e;
+	int rc = -EFAULT;
+	uint32_t i;
+
+	if (!size || addr - m->start >= m->size)
+		return -EFAULT;
+	hal_spin_lock(&m->map_lock);
+	e = extent_at(m, addr);
+	if (e && size <= e->size && addr - e->range.start <= e->size - size)
+		rc = 0;
+	for (i = 0; !rc && access == MODEL_READ && i < m->poison_count; i++)
+		if (overlaps(&m->poison[i], addr, size))
+			rc = -EHWPOISON;
+	if (!rc && access == MODEL_REWRITE)
+		rewritten(m, e, addr, size);
+	hal_spin_unlock(&m->map_lock);
+	if (!rc)
+		*host = (char *)(uintptr_t)(addr + m->delta);
+	return rc;
+}
+
+/* SIMNPU_IOCTL_POISON. */
+int model_poison(struct model_file *f, struct simnpu_poison *arg)
+{
+	struct model_memory *m = &f->dev->mem;
+	int rc = -ENOENT;
+
+	hal_spin_lock(&m->map_lock);
+	if (arg->index < m->poison_count) {
+		arg->addr = m->poison[arg->index].start;
+		arg->size = m->poison[arg->index].size;
+		rc = 0;
+	}
+	hal_spin_unlock(&m->map_lock);
+	return rc;
+}
+
+/**
+ * model_poison_met() - a read has met what was hit
+ * @dev: the device whose task or ioctl it was
+ * @addr: the address; of this or of another device
+ * @origin: the task, or NULL
+ * @own: the queue that the caller has claimed, or NULL
+ *
+ * The device whose memory it is has a fault. Context: no lock.
+ */
+void model_poison_met(struct model_device *dev, uint64_t addr, const struct model_origin *origin,
+		      struct model_queue *own)
+{
+	struct model_device *of = dev;
+
+	if (addr - dev->mem.start >= dev->mem.size)
+		of = model_device_pin(addr);
+	if (!of)
+		return;
+	model_device_fault(of, EHWPOISON, origin, own);
+	if (of != dev)
+		model_device_unpin(of);
+}
