@@ -96,6 +96,10 @@ module-objs := $(modules:%.so=obj/%.o)
 
 # ---- flags ----
 CFLAGS ?= $(if $(CONFIG_CC_OPTIMIZE_SIZE),-Os,-O2) -g
+# every object tells libFuzzer where it goes
+ifneq ($(filter fuzz,$(MAKECMDGOALS)),)
+override CFLAGS += -fsanitize=fuzzer-no-link
+endif
 warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wundef -Wvla -Werror
 # gcc warns of fences under ThreadSanitizer, and loses track of values in instrumented code; what
 # clang does not know of these it is told to ignore
@@ -256,6 +260,21 @@ check-ci:
 	+$(Q)$(srctree)/scripts/check-ci.sh ci
 check-full:
 	+$(Q)$(srctree)/scripts/check-ci.sh full
+# ---- fuzzing ----
+# In a folder of its own: make O=FOLDER CC=clang debug_defconfig fuzz; what is found lies in
+# FOLDER/fuzz, and new inputs that reach further in FOLDER/fuzz/ioctl.
+FUZZ_SECONDS ?= 60
+fuzz := selftests/fuzz/ioctl_fuzz
+$(fuzz): $(patsubst %,obj/selftests/fuzz/ioctl_%.o,fuzz args) libnpu-internal.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -fsanitize=fuzzer $(ldflags) $(LDFLAGS) -o $@ $^ $(libs)
+fuzz: $(fuzz)
+	$(Q)mkdir -p fuzz/ioctl
+	$(Q)$(fuzz) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=60 -rss_limit_mb=4096 \
+		-print_final_stats=1 -artifact_prefix=fuzz/ $(FUZZ_ARGS) fuzz/ioctl \
+		$(srctree)/selftests/fuzz/corpus/ioctl
+.PHONY: fuzz
 tests-on:
 	@$(if $(CONFIG_SELFTESTS),:,echo '*** CONFIG_SELFTESTS is not set' >&2; exit 1)
 .PHONY: tests tests-on check check-long check-ci check-full demo retrain docs install uninstall

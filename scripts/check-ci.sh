@@ -93,6 +93,10 @@ tsan() {	# tsan CC [TESTS]
 		mk "tsan-$1" CC="$1" ${2+TESTS="$2"} $check
 }
 
+fuzz() {	# the boundaries that any byte string may reach, for a minute each
+	mk fuzz CC=clang debug_defconfig && mk fuzz CC=clang FUZZ_SECONDS=60 fuzz
+}
+
 appliance() {
 	build appliance appliance_defconfig gcc && size "$base/appliance/libnpu.a"
 }
@@ -146,6 +150,9 @@ ci)
 	suite asan	asan gcc "$asan_tests"
 	suite tsan	tsan gcc "$tsan_tests"
 	suite appliance	appliance
+	if command -v clang >/dev/null; then
+		suite fuzz	fuzz
+	fi
 	for i in 1 2 3; do
 		suite "random-$i" config randconfig "random-$i" $((seed * 10 + i))
 	done
