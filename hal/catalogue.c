@@ -144,7 +144,7 @@ static const struct hal_error_entry catalogue[] = {
 	CODE(ETIMEDOUT,
 	     "The time-out passed; what was queued stays queued.",
 	     "Work that takes longer, hangs, or waits for an event that nobody records; a full "
-	     "stream whose tasks do not end.",
+	     "stream; as the cause of a fault: a task that does not end.",
 	     "Wait again or with a longer time-out; the text names the task that the stream is "
 	     "at; npu_stream_abort() discards what is queued."),
 	CODE(EINPROGRESS,
@@ -163,15 +163,14 @@ static const struct hal_error_entry catalogue[] = {
 	     "Submit the work again if it is still wanted; of fail mode stop the origin names "
 	     "the first failure."),
 	CODE(ENOLINK,
-	     "The link to the device is broken; the cause of a fault, not the answer of a call.",
+	     "The link to the device is broken. The cause of a fault, not the answer of a call.",
 	     "A hardware fault: cable, slot, or the other end.",
 	     "npu_device_restart(); if it comes back, see to the hardware."),
-	CODE(ETIME,
-	     "A task does not end, or the device does not answer; the cause of a fault, not the "
+	CODE(EREMOTEIO,
+	     "The device does not answer: its heartbeat stopped. The cause of a fault, not the "
 	     "answer of a call.",
-	     "A kernel that loops for ever; a device that hangs.",
-	     "npu_device_restart() ends it; find the kernel by the stream and task that waits "
-	     "name."),
+	     "The device's own software hangs, or has crashed.",
+	     "npu_device_restart(); if it happens again, see to the firmware."),
 	CODE(EHWPOISON,
 	     "The memory was hit by an uncorrectable error: what was in it is lost.",
 	     "A hardware fault of the device's memory.",

@@ -415,6 +415,7 @@ run shell	check_shell
 run layers	check_layers
 run map		check_map
 run contract	check_contract
+run errors	check_errors
 run headers	check_headers
 run uapi	check_uapi
 run configs	check_configs

@@ -41,7 +41,7 @@ bad() {
 
 real_tree() {	# by text alone; what compiles or parses is left to check-ci
 	O=$objtree "$srctree/scripts/check.sh" --quick spdx style words shell layers map \
-		contract comments maintained readme
+		contract errors comments maintained readme
 }
 
 self_included() {	# of any driver, without a line about it
@@ -104,6 +104,40 @@ ok 'contract: a sentence without a test' bad contract 'C-TOY-2: no test' hal/new
 ok 'contract: a test without a sentence' bad contract 'C-TOY-3: a test' selftests/hal/b.c \
 	'/* C-TOY-3 */'
 ok 'contract: an id twice' bad contract 'two sentences' hal/new.h '/* [C-TOY-1] */'
+put hal/catalogue.c <<'END'
+/* SPDX-License-Identifier: MIT */
+	CODE(EINVAL, "x", "y", "z"),
+END
+put selftests/errors.list <<'END'
+# SPDX-License-Identifier: MIT
+EINVAL hal/codes_test einval
+END
+put selftests/hal/codes_test.c <<'END'
+/* SPDX-License-Identifier: MIT */
+TEST(other)
+{
+	EXPECT_EQ(-ENOMEM, x());
+}
+TEST_F(toy, einval)
+{
+	EXPECT_EQ(-EINVAL, x());
+}
+END
+ok 'errors: each code has its test' good errors
+ok 'errors: a code that is given and not explained' bad errors 'ENOMEM: given' hal/new.c \
+	'int x(void) { return hal_fail(-ENOMEM, "x", "y"); }'
+ok 'errors: a code that the interface names and nobody explains' bad errors 'EIO: given' \
+	include/npu/new.h '/* Return: 0, -EIO */'
+ok 'errors: a code without a test' bad errors 'EPERM: no test' hal/catalogue.c \
+	'	CODE(EPERM, "x", "y", "z"),'
+ok 'errors: a code twice' bad errors 'twice: EINVAL' hal/catalogue.c \
+	'	CODE(EINVAL, "x", "y", "z"),'
+ok 'errors: a test that does not exist' bad errors 'no test hal/codes_test gone' \
+	selftests/errors.list 'EINVAL hal/codes_test gone'
+ok 'errors: a test of something else' bad errors 'other does not name it' \
+	selftests/errors.list 'EINVAL hal/codes_test other'
+ok 'errors: a test of no code' bad errors 'EIO: in selftests/errors.list' \
+	selftests/errors.list 'EIO hal/codes_test einval'
 ok 'headers: one that needs another first' bad headers 'alone' include/npu/new.h \
 	'#ifndef NEW_H' '#define NEW_H' 'size_t npu_x(void);' '#endif'
 if gcc -m32 -ffreestanding -fsyntax-only -x c - </dev/null 2>/dev/null; then

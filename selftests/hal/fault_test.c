@@ -124,6 +124,18 @@ TEST_F(fault, a_question_finds_it)
 	EXPECT_EQ(1, changes_nr);
 }
 
+/* Nothing fails, and yet it has a fault: who asks learns what it is. */
+TEST_F(fault, no_heartbeat)
+{
+	struct hal_health h;
+
+	fake_fault(self->b.dev, HAL_DEVICE_FAULTED, -EREMOTEIO);
+	hal_device_health(self->b.dev, &h);
+	EXPECT_EQ(-EREMOTEIO, h.cause);
+	EXPECT_EQ(-EIO, launch_nop(&self->b, self->s));
+	EXPECT_TRUE(strstr(hal_error_last()->text, "EREMOTEIO"));
+}
+
 /* What is submitted at once may fail at once. */
 TEST_F(fault, blocking_calls_find_it)
 {

@@ -533,6 +533,9 @@ TEST_F(failures, time_outs_out_of_range)
 		}
 	EXPECT_EQ(-EINVAL, npu_finalize(-2));
 	EXPECT_EQ(-EINVAL, npu_device_reset(0, INT64_MIN));
+	EXPECT_EQ(-EINVAL, npu_stream_abort(w.s, -2));
+	EXPECT_EQ(-EINVAL, npu_device_stop(0, -2));
+	EXPECT_EQ(-EINVAL, npu_device_restart(0, 0, INT64_MIN));
 	EXPECT_EQ(2, submitted(w.s));
 	atomic_store(&g.open, 1);
 	for (i = 0; i < WAITS; i++)
