@@ -484,7 +484,7 @@ static bool help(struct model_device *dev)
  */
 static void ask_short_slice(void)
 {
-	struct sched_attributes a;
+	struct sched_attributes a = { 0 };	/* valgrind does not know who fills it */
 
 	if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) || a.policy != SCHED_OTHER)
 		return;
