@@ -124,8 +124,10 @@ tree() {
 }
 
 under_valgrind() {
-	export WRAP="valgrind -q --error-exitcode=99"
+	export WRAP="valgrind -q --fair-sched=try --error-exitcode=99"
 	export NPU_TEST_SLOWER=20
+	# it marks each 64 KiB of what a program reserves: minutes for as much as a device has else
+	export NPU_SIMNPU_MEMORY=64M
 	build valgrind simnpu_defconfig gcc SIMNPU_ONEDNN=n &&
 		mk valgrind CC=gcc TESTS="$valgrind_tests" check
 }
