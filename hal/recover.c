@@ -406,6 +406,8 @@ int hal_device_restart(struct hal_device *dev, uint32_t flags, int64_t timeout_m
 
 	if (flags & ~HAL_RESTART_KEEP_DATA)
 		return hal_fail_at(-EINVAL, "device_restart", dev, 0, "flags 0x%x", flags);
+	/* it may have a fault that nobody has met yet */
+	hal_device_look(dev);
 	rc = may_recover(dev, "device_restart", deadline);
 	if (rc)
 		return rc;

@@ -417,19 +417,32 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms)
 
 /* ---- closing --------------------------------------------------------------------------- */
 
-/* Makes the caller the one that restarts the device; false: not before the deadline. */
-bool rt_restart_begin(int d, uint64_t deadline)
+/* An observer that a restart calls can't wait for its end. */
+static bool restarts_locked(const struct rt_device *dev)
+{
+	return dev->restarting == rt_self();
+}
+
+/* Makes the caller the one that restarts the device. Return: 0, -ETIMEDOUT, -EDEADLK. */
+int rt_restart_begin(int d, uint64_t deadline)
 {
 	struct rt_device *dev = &rt_devices[d];
-	bool ok = true;
+	bool ok = true, ours;
 
 	pthread_mutex_lock(&dev->lock);
-	while (ok && (dev->closing || dev->restarting))
+	ours = restarts_locked(dev);
+	while (ok && !ours && (dev->closing || dev->restarting))
 		ok = hal_cond_wait_until(&dev->cond, &dev->lock, deadline);
-	if (ok)
-		dev->restarting = true;
+	if (ok && !ours)
+		dev->restarting = rt_self();
 	pthread_mutex_unlock(&dev->lock);
-	return ok;
+	if (ours)
+		return hal_fail(-EDEADLK, "device_restart", "device %d is being restarted, which "
+				"waits for this observer", d);
+	if (!ok)
+		return hal_fail(-ETIMEDOUT, "device_restart", "device %d is being restarted or "
+				"closed by another thread", d);
+	return 0;
 }
 
 void rt_restart_end(int d)
@@ -437,20 +450,28 @@ void rt_restart_end(int d)
 	struct rt_device *dev = &rt_devices[d];
 
 	pthread_mutex_lock(&dev->lock);
-	dev->restarting = false;
+	dev->restarting = 0;
 	pthread_cond_broadcast(&dev->cond);
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* Keeps others from making something on the device; false: it is closed. */
-static bool closing_begin(struct rt_device *dev)
+/*
+ * Keeps others from making something on the device; false: it is closed. *self: inside an
+ * observer of a restart by this thread, which is not waited for.
+ */
+static bool closing_begin(struct rt_device *dev, bool *self)
 {
+	bool closing;
+
 	pthread_mutex_lock(&dev->lock);
-	while (dev->closing || dev->restarting)
+	*self = restarts_locked(dev);
+	while (!*self && (dev->closing || dev->restarting))
 		pthread_cond_wait(&dev->cond, &dev->lock);
-	dev->closing = dev->hal != NULL;
+	closing = !*self && dev->hal != NULL;
+	if (closing)
+		dev->closing = true;
 	pthread_mutex_unlock(&dev->lock);
-	return dev->closing;
+	return closing;
 }
 
 static void closing_end(struct rt_device *dev)
@@ -539,13 +560,13 @@ int rt_devices_drain(uint64_t deadline)
  */
 int rt_devices_close(uint64_t deadline)
 {
-	bool hung[RT_DEVICES] = { false }, open[RT_DEVICES];
+	bool hung[RT_DEVICES] = { false }, open[RT_DEVICES], self;
 	struct hal_device *hal;
 	int d, worst = 0;
 	uint32_t was;
 
 	for (d = 0; d < RT_DEVICES; d++)
-		open[d] = closing_begin(&rt_devices[d]);
+		open[d] = closing_begin(&rt_devices[d], &self);
 	for (d = 0; d < RT_DEVICES; d++)
 		hung[d] = open[d] && drain(&rt_devices[d], deadline);
 	rt_events_destroy(NULL);
@@ -576,10 +597,12 @@ static int reset(int d, uint64_t deadline)
 	struct rt_device *dev = &rt_devices[d];
 	struct hal_device *hal;
 	uint32_t was = 0;
+	bool self;
 	int err;
 
-	if (!closing_begin(dev))
-		return 0;
+	if (!closing_begin(dev, &self))
+		return !self ? 0 : hal_fail(-EDEADLK, "device_reset", "device %d is being "
+					    "restarted, which waits for this observer", d);
 	err = drain(dev, deadline);
 	if (!err)
 		err = destroy_contexts(dev, deadline);

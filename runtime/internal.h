@@ -167,7 +167,7 @@ struct rt_lease {
  * @lock: Protects: all below, and opening and closing
  * @cond: @closing or @restarting has become false
  * @closing: a thread is closing it, without the lock; nothing new is made meanwhile
- * @restarting: a thread restarts it; it is not closed meanwhile
+ * @restarting: the thread that restarts it, 0: none; it is not closed meanwhile
  * @main: its primary context
  * @contexts: the others, struct rt_context
  * @secondary: its secondary stream, 0: not made yet
@@ -186,7 +186,7 @@ struct rt_device {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool closing;
-	bool restarting;
+	uintptr_t restarting;
 	struct rt_context main;
 	struct hal_list contexts;
 	uint64_t secondary;
@@ -426,7 +426,7 @@ int rt_device_bad(int device, const char *op);
 int rt_device_lock(int d, const char *op);
 void rt_device_unlock(int d);
 int rt_device_open_locked(int d, const char *op);
-bool rt_restart_begin(int d, uint64_t deadline);
+int rt_restart_begin(int d, uint64_t deadline);
 void rt_restart_end(int d);
 uint32_t rt_device_index(int d);
 int rt_device_primary(int d, const char *op, uint64_t *ctx);

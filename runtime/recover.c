@@ -224,6 +224,8 @@ static int restart(int d, struct hal_device *hal, uint32_t flags, uint64_t deadl
 	int err;
 
 	err = make_past(dev);
+	/* it may have a fault that nobody has met yet */
+	hal_device_look(hal);
 	if (!err && hal_load_acquire(&hal->state) == HAL_DEVICE_FAULTED)
 		err = hal_device_stop(hal, rt_time_left(deadline));
 	if (err)
@@ -251,9 +253,8 @@ NPU_API int npu_device_restart(int device, uint32_t flags, int64_t timeout_ms)
 	err = begin(device, timeout_ms, "device_restart", &d, &hal);
 	if (!err && (flags & ~(NPU_RESTART_REBUILD | NPU_RESTART_KEEP_DATA)))
 		err = hal_fail(-EINVAL, "device_restart", "unknown flags 0x%x", flags);
-	if (!err && hal && !rt_restart_begin(d, deadline))
-		err = hal_fail(-ETIMEDOUT, "device_restart",
-			       "device %d is being restarted or closed by another thread", d);
+	if (!err && hal)
+		err = rt_restart_begin(d, deadline);
 	if (err || !hal) {
 		hal_device_put(hal);
 		return err;

@@ -159,6 +159,12 @@ static void fake_fork_child(void)
  * under a lock.
  */
 static void *places[FAKE_DEVICES];
+static struct hal_device *_Atomic opened[FAKE_DEVICES];
+
+struct hal_device *fake_device(uint32_t index)
+{
+	return hal_load_acquire(&opened[index]);
+}
 
 static int device_init(struct hal_device *dev)
 {
@@ -181,6 +187,7 @@ static int device_init(struct hal_device *dev)
 	d->va = *va;
 	d->health.state = HAL_DEVICE_OPEN;
 	dev->info.va_start = (uintptr_t)d->va;
+	hal_store_release(&opened[dev->index], dev);
 	fake_object(1);
 	return 0;
 }
@@ -189,6 +196,7 @@ static void device_fini(struct hal_device *dev)
 {
 	/* the addresses stay reserved, without the pages */
 	madvise(to_fake_device(dev)->va, dev->info.va_size, MADV_DONTNEED);
+	hal_store_release(&opened[dev->index], NULL);
 	fake_object(-1);
 }
 

@@ -67,6 +67,8 @@ uint32_t fake_objects(void);
 uint32_t fake_fork_children(void);
 /* Flags of the last wait of a host thread. */
 uint32_t fake_wait_flags(void);
+/* The device that is open, NULL: it is closed. Valid as long as it stays so. */
+struct hal_device *fake_device(uint32_t index);
 /* The state of a device as hal keeps it, whatever the hardware is at. */
 void fake_set_state(struct hal_device *dev, uint32_t state);
 /*

@@ -11,7 +11,9 @@
 #include "selftests/runtime/calls.h"
 #include "selftests/runtime/rt_test.h"
 
+#ifndef GOOD_MODULE
 #define GOOD_MODULE TEST_DATA("rt_kernels.so")
+#endif
 
 /* What the calls work on; handles are stale where the library is not ready. */
 static struct {

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every public function in every state of a device: one answer each. What the
+ * calls work on was made while all was well.
+ */
+#include "selftests/npu_kselftest.h"
+
+#include "drivers/simnpu/simnpu_test.h"
+#include "hal/device.h"
+#include "selftests/fakes/driver.h"
+
+static const char *module_path;
+#define GOOD_MODULE module_path
+#include "selftests/runtime/calls_env.h"
+
+enum state { CLOSED, OPEN, FAULTED, STOPPED, RESTARTED, LOST, STATES };
+
+static const char *const state_names[] = {
+	"closed", "open", "faulted", "stopped", "restarted", "lost",
+};
+
+/* In the order of enum state. RESTARTED: with what was made before. */
+#define SAME { 0, 0, 0, 0, 0, 0 }
+#define ASKED { 0, 0, 0, 0, 0, -ENODEV }
+#define WORK { 0, 0, -EIO, -ESHUTDOWN, 0, -ENODEV }
+#define OLD { -ESTALE, 0, -EIO, -ESHUTDOWN, -ESTALE, -ENODEV }
+#define OLD_ASKED { -ESTALE, 0, 0, 0, -ESTALE, 0 }
+#define KEPT { -ESTALE, 0, 0, 0, 0, 0 }
+#define KEPT_WORK { -ESTALE, 0, -EIO, -ESHUTDOWN, 0, -ENODEV }
+#define MEMORY { -EINVAL, 0, 0, 0, 0, 0 }
+#define MEMORY_WORK { -EINVAL, 0, -EIO, -ESHUTDOWN, 0, -ENODEV }
+#define MEMORY_OLD { -EINVAL, 0, -EIO, -ESHUTDOWN, -ESTALE, -ENODEV }
+
+static const struct answer {
+	const char *name;
+	int want[STATES];
+} answers[] = {
+	/* what a device has no say in */
+	{ "npu_version", SAME }, { "npu_version_string", SAME }, { "npu_init", SAME },
+	{ "npu_finalize", SAME }, { "npu_release_register", SAME },
+	{ "npu_release_unregister", SAME }, { "npu_hook_init", SAME }, { "npu_hook_sync", SAME },
+	{ "npu_option_set", SAME }, { "npu_option_get", SAME }, { "npu_option_at", SAME },
+	{ "npu_last_error", SAME }, { "npu_error_clear", SAME }, { "npu_error_name", SAME },
+	{ "npu_error_next", SAME }, { "npu_error_explain", SAME }, { "npu_tag_set", SAME },
+	{ "npu_log_set_sink", SAME }, { "npu_guard_end", SAME },
+
+	/* questions about a device, and choosing one */
+	{ "npu_device_count", SAME }, { "npu_device_get_info", SAME },
+	{ "npu_device_get_health", SAME }, { "npu_device_observe", SAME },
+	{ "npu_device_unobserve", SAME }, { "npu_device_is_active", SAME },
+	{ "npu_device_used", SAME }, { "npu_device_get", SAME }, { "npu_device_restore", SAME },
+	{ "npu_device_set", SAME }, { "npu_device_exchange", SAME },
+	{ "npu_device_can_access_peer", SAME }, { "npu_device_mem_info", ASKED },
+	{ "npu_device_utilization", ASKED }, { "npu_device_time", ASKED },
+	{ "npu_device_sync", WORK }, { "npu_device_sync_all", WORK },
+	/* these are called for another device; for this one see below */
+	{ "npu_device_stop", SAME }, { "npu_device_restart", SAME }, { "npu_device_reset", SAME },
+
+	{ "npu_context_create", WORK }, { "npu_context_destroy", KEPT },
+	{ "npu_context_primary", SAME }, { "npu_context_get", SAME }, { "npu_context_set", KEPT },
+	{ "npu_context_device", KEPT }, { "npu_context_sync", KEPT_WORK },
+
+	{ "npu_stream_create", WORK }, { "npu_stream_destroy", OLD_ASKED },
+	{ "npu_stream_query", OLD }, { "npu_stream_sync", OLD }, { "npu_stream_abort", OLD },
+	{ "npu_stream_set_wait_mode", OLD_ASKED }, { "npu_stream_get_info", OLD_ASKED },
+	{ "npu_stream_wait_event", OLD }, { "npu_stream_wait_stream", OLD },
+	{ "npu_stream_callback", OLD }, { "npu_stream_fd", OLD },
+	/* the library's own: they exist, or are made anew */
+	{ "npu_stream_default", SAME }, { "npu_stream_secondary", SAME },
+	{ "npu_stream_current", SAME }, { "npu_stream_set_current", SAME },
+	{ "npu_stream_pool_get", WORK }, { "npu_stream_lease", WORK },
+	{ "npu_stream_release", OLD_ASKED }, { "npu_stream_import", SAME },
+
+	/* recording one without a time is no work, waiting for it is; it goes with its device */
+	{ "npu_event_create", SAME }, { "npu_event_destroy", SAME }, { "npu_event_query", SAME },
+	{ "npu_event_record", OLD_ASKED }, { "npu_event_sync", KEPT_WORK },
+	{ "npu_event_elapsed", KEPT }, { "npu_event_timestamp", KEPT },
+	{ "npu_event_device", KEPT }, { "npu_event_fd", KEPT_WORK },
+
+	{ "npu_guard_device", SAME }, { "npu_guard_stream", OLD_ASKED },
+	{ "npu_guard_secondary", WORK },
+
+	{ "npu_malloc", WORK }, { "npu_malloc_host", WORK }, { "npu_host_register", WORK },
+	{ "npu_free", MEMORY }, { "npu_free_host", MEMORY }, { "npu_host_unregister", MEMORY },
+	{ "npu_pointer_get_info", SAME }, { "npu_mem_set_safe", MEMORY },
+	{ "npu_memcpy", MEMORY_WORK }, { "npu_memcpy_2d", MEMORY_WORK },
+	{ "npu_memset", MEMORY_WORK }, { "npu_memcpy_async", MEMORY_OLD },
+	{ "npu_memcpy_2d_async", MEMORY_OLD }, { "npu_memset_async", MEMORY_OLD },
+
+	{ "npu_module_load", WORK }, { "npu_module_load_data", WORK },
+	{ "npu_module_unload", KEPT }, { "npu_kernel_get", SAME }, { "npu_launch", OLD },
+};
+
+static const struct answer *answer_of(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+		if (!strcmp(answers[i].name, name))
+			return &answers[i];
+	return NULL;
+}
+
+/* ---- calls that need an object of their own, made while all was well ---- */
+
+static struct {
+	npu_stream stream, lease;
+	npu_event event, pending;
+	npu_context ctx;
+	npu_module module;
+	void *mem, *host, *page;
+} spares;
+
+static int destroy_stream(void)
+{
+	return npu_stream_destroy(spares.stream, 5000);
+}
+
+static int release_stream(void)
+{
+	return npu_stream_release(spares.lease);
+}
+
+static int destroy_event(void)
+{
+	return npu_event_destroy(spares.event);
+}
+
+static int destroy_context(void)
+{
+	return npu_context_destroy(spares.ctx, 5000);
+}
+
+static int unload_module(void)
+{
+	return npu_module_unload(spares.module, 5000);
+}
+
+static int free_memory(void)
+{
+	return npu_free(spares.mem);
+}
+
+static int free_host(void)
+{
+	return npu_free_host(spares.host);
+}
+
+static int unregister(void)
+{
+	return npu_host_unregister(spares.page);
+}
+
+static int wait_for_other(void)
+{
+	return npu_stream_wait_stream(obj.s, obj.idle);
+}
+
+static const struct {
+	const char *name;
+	int (*fn)(void);
+} instead[] = {
+	{ "npu_stream_destroy", destroy_stream }, { "npu_stream_release", release_stream },
+	{ "npu_event_destroy", destroy_event }, { "npu_context_destroy", destroy_context },
+	{ "npu_module_unload", unload_module }, { "npu_free", free_memory },
+	{ "npu_free_host", free_host }, { "npu_host_unregister", unregister },
+	{ "npu_stream_wait_stream", wait_for_other },
+};
+
+static int do_call(const struct call *c)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(instead) / sizeof(instead[0]); i++)
+		if (!strcmp(instead[i].name, c->name))
+			return instead[i].fn();
+	return c->fn();
+}
+
+/* ---- the states ---- */
+
+FIXTURE(device) {
+	char path[64];
+};
+
+FIXTURE_VARIANT(device) {
+	const char *driver;
+};
+
+FIXTURE_VARIANT_ADD(device, fake) {
+	.driver = "fake",
+};
+
+FIXTURE_VARIANT_ADD(device, simnpu) {
+	.driver = "simnpu",
+};
+
+static bool fake;
+
+static void break_device(bool lost)
+{
+	if (fake && lost)
+		fake_fault(fake_device(0), HAL_DEVICE_LOST, -ENODEV);
+	else if (fake)
+		fake_fault(fake_device(0), HAL_DEVICE_FAULTED, -ENOLINK);
+	else
+		simnpu_test_device_fault(0, lost ? "gone" : "link");
+}
+
+static struct npu_device_health health(int device)
+{
+	struct npu_device_health h = { .size = sizeof(h) };
+
+	npu_device_get_health(device, &h);
+	return h;
+}
+
+static int make_spares(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	npu_stream s;
+	npu_kernel k;
+
+	spares.page = page;
+	/* what a context has of its own is made when it is first asked for */
+	if (npu_context_set(obj.ctx) || npu_stream_current(0, &s) ||
+	    npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &k) || npu_context_set((npu_context){ 0 }))
+		return -1;
+	return npu_stream_create(NULL, &spares.stream) || npu_stream_lease(0, 4, &spares.lease) ||
+	       npu_event_create(0, &spares.event) || npu_event_create(0, &spares.pending) ||
+	       npu_context_create(0, &spares.ctx) || npu_malloc(64, 0, &spares.mem) ||
+	       npu_module_load(GOOD_MODULE, &spares.module) ||
+	       npu_malloc_host(64, 0, &spares.host) || npu_host_register(page, 4096, 0) ||
+	       npu_stream_default(0, &s) || npu_stream_secondary(0, &s) ||
+	       npu_launch(obj.k, 1, NULL, 0, s) || npu_launch(obj.k, 1, NULL, 0, obj.s) ||
+	       npu_launch(obj.k, 1, NULL, 0, obj.idle) ||
+	       npu_event_record(obj.e, obj.idle) || npu_event_record(spares.pending, obj.idle) ||
+	       npu_device_sync(0, 5000) || npu_event_sync(obj.e, 5000);
+}
+
+static int go_to(enum state state)
+{
+	switch (state) {
+	case CLOSED:
+		return npu_device_reset(0, 5000);
+	case FAULTED:
+		break_device(false);
+		return health(0).state == NPU_DEVICE_FAULTED ? 0 : -1;
+	case STOPPED:
+		return npu_device_stop(0, 5000);
+	case RESTARTED:
+		break_device(false);
+		return npu_device_restart(0, NPU_RESTART_REBUILD, 5000);
+	case LOST:
+		break_device(true);
+		return health(0).state == NPU_DEVICE_LOST ? 0 : -1;
+	default:
+		return 0;
+	}
+}
+
+/* What the state is called outside. */
+static const int seen_as[] = {
+	NPU_DEVICE_CLOSED, NPU_DEVICE_OPEN, NPU_DEVICE_FAULTED, NPU_DEVICE_STOPPED,
+	NPU_DEVICE_OPEN, NPU_DEVICE_LOST,
+};
+
+FIXTURE_SETUP(device)
+{
+	FILE *f;
+
+	fake = !strcmp(variant->driver, "fake");
+	module_path = TEST_DATA("rt_kernels.so");
+	if (fake) {
+		snprintf(self->path, sizeof(self->path), "/tmp/npu-module-%d", getpid());
+		f = fopen(self->path, "w");
+		ASSERT_TRUE(f != NULL);
+		fputs("FAKE", f);
+		fclose(f);
+		module_path = self->path;
+	}
+	OK(npu_option_set("driver", variant->driver));
+	ASSERT_EQ(0, set_up()) TH_LOG("%s", last_error().text);
+	ASSERT_EQ(0, make_spares()) TH_LOG("%s", last_error().text);
+}
+
+FIXTURE_TEARDOWN(device)
+{
+	simnpu_test_plug_reset();
+	/* the state and what was left by calls that had to fail do not keep it from ending */
+	EXPECT_EQ(0, npu_finalize(5000));
+	EXPECT_EQ(0, npu_finalize(5000));
+	if (fake) {
+		EXPECT_EQ(0, fake_objects());
+		unlink(self->path);
+	}
+}
+
+/* Calls all in a state; what they open is closed again. Returns how many were wrong. */
+static int try_all(enum state state)
+{
+	const struct answer *a;
+	int want, got, left, now, wrong = 0;
+	struct npu_error e;
+	size_t i;
+
+	for (i = 0; i < CALLS_NR; i++) {
+		/* a result of its own */
+		if (!strcmp(calls[i].name, "npu_state_get"))
+			continue;
+		a = answer_of(calls[i].name);
+		if (!a) {
+			printf("# %s has no line\n", calls[i].name);
+			wrong++;
+			continue;
+		}
+		want = a->want[state];
+		npu_error_clear();
+		if (want < 0)
+			fill_results(&calls[i]);
+		got = do_call(&calls[i]);
+		e = last_error();
+		left = want < 0 ? left_behind(&calls[i]) : 0;
+		now = health(0).state;
+		if (state == CLOSED && now != NPU_DEVICE_CLOSED) {
+			npu_device_reset(0, 5000);
+			now = health(0).state;
+		}
+		if (got == want && !left && now == seen_as[state] &&
+		    (want >= 0 || (e.code == want && e.text[0])))
+			continue;
+		wrong++;
+		printf("# %s: %s: %d, expected %d; record %d %s%s; state %d\n", state_names[state],
+		       calls[i].name, got, want, e.code, e.text,
+		       left ? "; a result is not cleared" : "", now);
+	}
+	return wrong;
+}
+
+/* The other device goes on as if nothing were. */
+static int other_works(void)
+{
+	struct npu_stream_attr attr = NPU_STREAM_ATTR_INIT;
+	npu_stream s;
+	int err;
+
+	attr.device = 1;
+	err = npu_stream_create(&attr, &s);
+	if (!err)
+		err = npu_stream_callback(s, nothing, NULL, 0);
+	if (!err)
+		err = npu_stream_sync(s, 5000);
+	return err ? err : npu_stream_destroy(s, 5000);
+}
+
+/* After closing it, it is as new. */
+static int works_again(void)
+{
+	npu_stream s;
+	void *p;
+	int err;
+
+	simnpu_test_plug_reset();
+	err = npu_device_reset(0, 5000);
+	if (!err)
+		err = npu_malloc(4096, 0, &p);
+	if (!err)
+		err = npu_memset(p, 1, 4096);
+	if (!err)
+		err = npu_stream_create(NULL, &s);
+	if (!err)
+		err = npu_stream_callback(s, nothing, NULL, 0);
+	return err ? err : npu_stream_sync(s, 5000);
+}
+
+#define TABLE(name, which)						\
+	TEST_F(device, name)						\
+	{								\
+		ASSERT_EQ(0, go_to(which));				\
+		ASSERT_EQ(seen_as[which], health(0).state);		\
+		EXPECT_EQ(0, other_works());				\
+		EXPECT_EQ(0, try_all(which));				\
+		EXPECT_EQ(0, other_works());				\
+		EXPECT_EQ(0, works_again());				\
+		EXPECT_EQ(NPU_DEVICE_OPEN, health(0).state);		\
+	}
+
+TABLE(closed, CLOSED)
+TABLE(open, OPEN)
+TABLE(faulted, FAULTED)
+TABLE(stopped, STOPPED)
+TABLE(restarted, RESTARTED)
+TABLE(lost, LOST)
+
+/* The calls that lead from state to state, and where to. */
+TEST_F(device, transitions)
+{
+	static const struct {
+		int code, to;
+	} stop[STATES] = {
+		[CLOSED] = { 0, NPU_DEVICE_CLOSED }, [OPEN] = { 0, NPU_DEVICE_STOPPED },
+		[FAULTED] = { 0, NPU_DEVICE_STOPPED }, [STOPPED] = { 0, NPU_DEVICE_STOPPED },
+		[RESTARTED] = { 0, NPU_DEVICE_STOPPED }, [LOST] = { -ENODEV, NPU_DEVICE_LOST },
+	}, restart[STATES] = {
+		[CLOSED] = { 0, NPU_DEVICE_CLOSED }, [OPEN] = { -EBUSY, NPU_DEVICE_OPEN },
+		[FAULTED] = { 0, NPU_DEVICE_OPEN }, [STOPPED] = { 0, NPU_DEVICE_OPEN },
+		[RESTARTED] = { -EBUSY, NPU_DEVICE_OPEN }, [LOST] = { -ENODEV, NPU_DEVICE_LOST },
+	};
+	void *p;
+	int i, how;
+
+	for (i = CLOSED; i < STATES; i++) {
+		for (how = 0; how < 2; how++) {
+			simnpu_test_plug_reset();
+			OK(npu_device_reset(0, 5000));
+			OK(npu_malloc(64, 0, &p));
+			ASSERT_EQ(0, go_to((enum state)i));
+			if (how) {
+				EXPECT_EQ(stop[i].code, npu_device_stop(0, 5000));
+				EXPECT_EQ(stop[i].to, health(0).state)
+					TH_LOG("stop when %s", state_names[i]);
+			} else {
+				EXPECT_EQ(restart[i].code, npu_device_restart(0, 0, 5000));
+				EXPECT_EQ(restart[i].to, health(0).state)
+					TH_LOG("restart when %s", state_names[i]);
+			}
+			EXPECT_EQ(0, other_works());
+			EXPECT_EQ(0, npu_device_reset(0, 5000));
+			EXPECT_EQ(NPU_DEVICE_CLOSED, health(0).state);
+		}
+	}
+}
+
+/* An event that nobody has seen done answers as its stream does; one that was seen, is. */
+TEST_F(device, events_that_nobody_looked_at)
+{
+	OK(go_to(FAULTED));
+	EXPECT_EQ(0, npu_event_query(obj.e));
+	EXPECT_EQ(0, npu_event_sync(obj.e, 5000));
+	EXPECT_EQ(-EIO, npu_event_record(obj.t, obj.s));
+	EXPECT_EQ(-EIO, npu_event_query(spares.pending));
+	EXPECT_EQ(-EIO, npu_event_sync(spares.pending, 5000));
+	OK(npu_device_stop(0, 5000));
+	EXPECT_EQ(-ESHUTDOWN, npu_event_query(spares.pending));
+	EXPECT_EQ(-ESHUTDOWN, npu_event_sync(spares.pending, 5000));
+	OK(npu_device_restart(0, 0, 5000));
+	EXPECT_EQ(0, npu_event_query(spares.pending));
+	EXPECT_EQ(0, npu_event_sync(spares.pending, 5000));
+}
+
+TEST(all_functions)
+{
+	EXPECT_EQ(0, table_differs_from_map());
+	EXPECT_EQ(CALLS_NR, sizeof(answers) / sizeof(answers[0]) + 1);
+	TH_LOG("%zu calls in %d states", sizeof(answers) / sizeof(answers[0]), STATES);
+}
+
+TEST_HARNESS_MAIN
