@@ -64,13 +64,20 @@ static struct model_origin origin_here(struct model_queue *q, uint64_t seq)
 int model_gave_up(struct model_queue *q, uint64_t seq)
 {
 	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
-	uint64_t done = hal_shm_load_acquire(&h->timeline) & MODEL_TIMELINE_MASK;
+	bool done = (hal_shm_load_acquire(&h->timeline) & MODEL_TIMELINE_MASK) >= seq, gone;
+	uint32_t stop;
 	int rc = 0;
 
 	model_queue_tidy(q);
 	hal_spin_lock(&q->lock);
-	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to &&
-	    (q->halted || done < seq || !(hal_load_relaxed(&q->stop) & QUEUE_STOP_HALT)))
+	stop = hal_load_relaxed(&q->stop);
+	if (q->halted || stop & (QUEUE_STOP_BROKEN | QUEUE_STOP_LATE))
+		gone = true;
+	else if (stop & QUEUE_STOP_HALT)
+		gone = !done;	/* what runs may still come to its end */
+	else
+		gone = done;	/* while it is aborted: by that */
+	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to && gone)
 		rc = -(int)q->gone_code;
 	hal_spin_unlock(&q->lock);
 	return rc;
@@ -367,6 +374,7 @@ static int abort_now(struct model_queue *q, uint32_t handle, uint64_t deadline)
 		if (hal_sys_now() >= deadline) {
 			/* who has it now does it, or, having just left it, who looks at it next */
 			atomic_fetch_or(&q->stop, QUEUE_STOP_LATE);
+			model_wake_threads(q);
 			if (late++ == LATE_TRIES)
 				return -ETIME;
 		}
@@ -402,7 +410,6 @@ int model_queue_abort(struct model_file *f, const struct simnpu_abort *arg)
 	if (!q)
 		return -ENOENT;
 	abort_begin(q);
-	model_wake_threads(q);
 	rc = abort_now(q, arg->queue, deadline);
 	pthread_mutex_lock(&f->dev->lock);
 	q->aborters--;
