@@ -144,7 +144,7 @@ static const struct hal_error_entry catalogue[] = {
 	CODE(ETIMEDOUT,
 	     "The time-out passed; what was queued stays queued.",
 	     "Work that takes longer, hangs, or waits for an event that nobody records; a full "
-	     "stream; as the cause of a fault: a task that does not end.",
+	     "stream whose tasks do not end.",
 	     "Wait again or with a longer time-out; the text names the task that the stream is "
 	     "at; npu_stream_abort() discards what is queued."),
 	CODE(EINPROGRESS,
@@ -166,6 +166,11 @@ static const struct hal_error_entry catalogue[] = {
 	     "The link to the device is broken. The cause of a fault, not the answer of a call.",
 	     "A hardware fault: cable, slot, or the other end.",
 	     "npu_device_restart(); if it comes back, see to the hardware."),
+	CODE(ETIME,
+	     "A task does not end: a core hangs. The failure of that task, and the cause of the "
+	     "device's fault; -ETIMEDOUT is that of a wait.",
+	     "A kernel that loops for ever, or waits for what nobody does.",
+	     "npu_device_restart() ends it; look at the kernel of the task that the record names."),
 	CODE(EREMOTEIO,
 	     "The device does not answer: its heartbeat stopped. The cause of a fault, not the "
 	     "answer of a call.",

@@ -175,7 +175,7 @@ struct hal_task_error {
  * struct hal_health - how a device is
  * @state: enum hal_device_state as the hardware sees it: OPEN, FAULTED, STOPPED or LOST
  * @cause: negative errno of the first fault since the device was last well, 0: none: -EHWPOISON (an
- *	uncorrectable memory error), -ENOLINK (link), -ETIMEDOUT (a task that does not end),
+ *	uncorrectable memory error), -ENOLINK (link), -ETIME (a task that does not end),
  *	-EREMOTEIO (no heartbeat), -ENODEV (gone), -EIO (else)
  * @ecc_corrected: memory errors that were corrected
  * @ecc_uncorrected: memory errors that were not

@@ -159,6 +159,7 @@ bool hal_fault_code(int code)
 	case -ENODEV:
 	case -ENOLINK:
 	case -EREMOTEIO:
+	case -ETIME:
 	case -ETIMEDOUT:
 		return true;
 	default:

@@ -130,8 +130,8 @@ struct simnpu_version {
  * @hangs: out: tasks that hung, and heartbeats that were lost
  * @restarts: out: times that it was restarted
  * @cause: out: the first fault of this generation, a positive errno, 0: none. EHWPOISON: an
- *	uncorrectable memory error; ENOLINK: the link; ETIME: a task hung, or there was no
- *	heartbeat; ENODEV: unplugged. Of a lost one, too
+ *	uncorrectable memory error; ENOLINK: the link; ETIME: a task hung; EREMOTEIO: there was
+ *	no heartbeat; ENODEV: unplugged. Of a lost one, too
  * @pad2: out: zero
  * @bus: out: where the part sits, zero-terminated. Stays with the part, whatever its node
  *	is called: by this it is known again

@@ -239,7 +239,8 @@ static int device_health(struct hal_device *base, struct hal_health *h)
 	h->link_errors = si.link_errors;
 	h->hangs = si.hangs;
 	snprintf(h->text, sizeof(h->text), "%s", si.cause == ENODEV ? "unplugged" :
-		 si.cause == ETIME ? "a task hangs, or there is no heartbeat" :
+		 si.cause == ETIME ? "a task does not end" :
+		 si.cause == EREMOTEIO ? "there is no heartbeat" :
 		 si.cause == ENOLINK ? "the link has failed" :
 		 si.cause == EHWPOISON ? "uncorrectable memory error" : "");
 	return 0;

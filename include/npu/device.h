@@ -88,7 +88,7 @@ enum npu_device_state {
  * @restarts: restarts since this process opened it
  * @state: enum npu_device_state
  * @cause: negative errno of the first fault of this generation, 0: none. -EHWPOISON: an
- *	uncorrectable memory error; -ENOLINK: the link; -ETIMEDOUT: a task does not end; -EREMOTEIO:
+ *	uncorrectable memory error; -ENOLINK: the link; -ETIME: a task does not end; -EREMOTEIO:
  *	no heartbeat; -ENODEV: the device is gone; -EIO: else
  * @text: one line
  */

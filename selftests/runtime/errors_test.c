@@ -307,6 +307,16 @@ static void sync_inside(void *arg)
 	rc[2] = lacks(EDEADLK) == NULL;
 }
 
+static void *wait_for_it(void *arg)
+{
+	int *rc = arg;
+
+	*rc = npu_stream_sync(stream, 20000);
+	if (*rc == -ECANCELED && lacks(ECANCELED))
+		*rc = 1;
+	return NULL;
+}
+
 TEST(edeadlk)
 {
 	int rc[3] = { 0 };
@@ -351,6 +361,83 @@ TEST(einprogress)
 	atomic_store(&g.open, 1);
 	OK(npu_stream_sync(s, 5000));
 	OK(npu_stream_query(s));
+}
+
+/* ---- faults ----------------------------------------------------------------------------------- */
+
+/* A fault: the task that met it, and all else after it, gives -EIO; the health names the cause. */
+static void break_it(struct __test_metadata *_metadata, const char *rules, int cause)
+{
+	struct npu_device_health h = { .size = sizeof(h) };
+	int rc = 0, i;
+
+	OK(set_up());
+	OK(simnpu_fault_set(rules, NULL));
+	npu_error_clear();
+	OK(npu_launch(builtin_kernel("nop"), 1, NULL, 0, stream));
+	EXPECT_EQ(-EIO, npu_stream_sync(stream, 5000));
+	EXPECT_EQ(NULL, lacks(EIO));
+	EXPECT_STREQ("launch", last_error().op)
+		TH_LOG("%s", last_error().text);
+	simnpu_fault_clear();
+	OK(npu_device_get_health(0, &h));
+	EXPECT_EQ(-cause, h.cause);
+	EXPECT_EQ(NPU_DEVICE_FAULTED, h.state);
+	for (i = 0; i < 2; i++) {
+		rc = npu_launch(builtin_kernel("nop"), 1, NULL, 0, stream);
+		EXPECT_EQ(-EIO, rc);
+	}
+	EXPECT_EQ(NULL, lacks(EIO));
+}
+
+/* Mended, all is well; the streams of before are of before. */
+static void mend_it(struct __test_metadata *_metadata)
+{
+	OK(npu_device_restart(0, 0, 5000));
+	EXPECT_EQ(-ESTALE, npu_stream_sync(stream, 0));
+	OK(npu_stream_create(NULL, &stream));
+	EXPECT_EQ(NULL, broken());
+}
+
+TEST(eio)
+{
+	break_it(_metadata, "task:launch,do=link", ENOLINK);
+	EXPECT_EQ(-EIO, last_error().code);
+	mend_it(_metadata);
+}
+
+TEST(enolink)
+{
+	break_it(_metadata, "task:launch,do=link", ENOLINK);
+	mend_it(_metadata);
+}
+
+TEST(etime)
+{
+	break_it(_metadata, "task:launch,do=hang", ETIME);
+	mend_it(_metadata);
+}
+
+TEST(eremoteio)
+{
+	break_it(_metadata, "task:launch,do=heartbeat", EREMOTEIO);
+	mend_it(_metadata);
+}
+
+TEST(ecanceled)
+{
+	static struct gate g;
+	struct abort_wait { pthread_t t; int rc; } a = { .rc = 1 };
+
+	OK(set_up());
+	OK(npu_stream_callback(stream, gate_hold, &g, 0));
+	OK(pthread_create(&a.t, NULL, wait_for_it, &a.rc));
+	usleep(50000);
+	OK(npu_stream_abort(stream, 5000));
+	OK(pthread_join(a.t, NULL));
+	EXPECT_EQ(-ECANCELED, a.rc);
+	atomic_store(&g.open, 1);
+	EXPECT_EQ(NULL, broken());
 }
 
 /* ---- what runs out --------------------------------------------------------------- */

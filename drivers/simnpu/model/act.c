@@ -16,8 +16,9 @@ static uint32_t fault_of(uint32_t action)
 	case SIMNPU_ACTION_LINK:
 		return ENOLINK;
 	case SIMNPU_ACTION_HANG:
-	case SIMNPU_ACTION_HEARTBEAT:
 		return ETIME;
+	case SIMNPU_ACTION_HEARTBEAT:
+		return EREMOTEIO;
 	case SIMNPU_ACTION_GONE:
 	case SIMNPU_ACTION_REORDER:
 		return ENODEV;

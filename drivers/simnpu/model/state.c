@@ -108,7 +108,7 @@ static void count_cause(struct model_device *dev, uint32_t cause)
 {
 	if (cause == ENOLINK)
 		hal_add_relaxed(&dev->health.link_errors, 1);
-	else if (cause == ETIME)
+	else if (cause == ETIME || cause == EREMOTEIO)
 		hal_add_relaxed(&dev->health.hangs, 1);
 	else if (cause == EHWPOISON)
 		hal_add_relaxed(&dev->health.ecc_uncorrected, 1);
