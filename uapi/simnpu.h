@@ -801,8 +801,8 @@ enum simnpu_op {
  *
  * The device copies a descriptor before it looks at it, and never reads back what
  * it wrote. One that does not fit (op, flags, sizes) fails with EINVAL. A link that
- * does not lead to the start of a segment of this queue breaks the queue: all
- * tasks and waits fail with EIO until QUEUE_DESTROY.
+ * does not lead to the start of a segment of this queue, or leads to itself, breaks the
+ * queue: all tasks and waits fail with EIO until QUEUE_DESTROY.
  */
 struct simnpu_desc {
 	__u64 seq;

@@ -199,6 +199,19 @@ TEST_F(sched, a_link_to_nowhere_breaks_the_queue)
 	EXPECT_TRUE(marked(&self->r2));
 }
 
+/* Nobody may be kept busy by it, neither an engine nor who waits. */
+TEST_F(sched, a_link_to_itself_breaks_the_queue)
+{
+	struct ring *r = &self->r;
+
+	ring_at(r, 0)->op = SIMNPU_OP_LINK;
+	ring_at(r, 0)->link.ring = r->seg;
+	ring_at(r, 0)->link.slots = r->slots;
+	ring_publish(r, 0, 1 | SIMNPU_SEQ_LINK);
+	EXPECT_EQ(-EIO, ring_wait_engine(r, 1));
+	expect_broken(_metadata, r);
+}
+
 TEST_F(sched, a_task_that_leaves_its_segment_breaks_the_queue)
 {
 	struct ring *r = &self->r;

@@ -127,6 +127,9 @@ bool model_follow(struct model_queue *q, const struct simnpu_desc *slot)
 	for (seg = q->segs; seg; seg = seg->next)
 		if (seg->offset == d.link.ring && seg->slots == d.link.slots)
 			break;
+	/* one that leads to itself would be followed for ever */
+	if (seg && (const char *)slot == a->base + seg->offset)
+		seg = NULL;
 	if (seg && seg != q->segs) {
 		gone = q->segs;
 		q->segs = seg;
