@@ -64,35 +64,22 @@ static struct model_origin origin_here(struct model_queue *q, uint64_t seq)
 int model_gave_up(struct model_queue *q, uint64_t seq)
 {
 	struct simnpu_queue_header *h = hal_load_relaxed(&q->header);
-<<<<<<< ours
 	bool done = (hal_shm_load_acquire(&h->timeline) & MODEL_TIMELINE_MASK) >= seq, gone;
 	uint32_t stop;
-=======
-	uint64_t done = hal_shm_load_acquire(&h->timeline) & MODEL_TIMELINE_MASK;
-	uint32_t halt;
->>>>>>> theirs
 	int rc = 0;
 
 	model_queue_tidy(q);
 	hal_spin_lock(&q->lock);
-<<<<<<< ours
 	stop = hal_load_relaxed(&q->stop);
 	if (q->halted || stop & (QUEUE_STOP_BROKEN | QUEUE_STOP_LATE))
 		gone = true;
 	else if (stop & QUEUE_STOP_HALT)
-		gone = !done;	/* what runs may still come to its end */
+		/* what runs may still come to its end; and a failure is noted first, to be found */
+		gone = !done && q->gone_code == ECANCELED;
 	else
 		gone = done;	/* while it is aborted: by that */
 	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to && gone)
-=======
-	halt = hal_load_relaxed(&q->stop) & QUEUE_STOP_HALT;
-	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to &&
-	    (q->halted || done < seq || !halt))
->>>>>>> theirs
 		rc = -(int)q->gone_code;
-	/* who waits is to find the failure when he looks for it: a moment, until it is noted */
-	if (halt && !q->halted && q->gone_code != ECANCELED)
-		rc = 0;
 	hal_spin_unlock(&q->lock);
 	return rc;
 }
