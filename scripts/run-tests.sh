@@ -3,7 +3,19 @@
 # run-tests.sh -p 'TESTS' -a 'TESTS' -n 'GLOBS': run the first side by side, the second one by one;
 # the globs are those that match no test: an error.
 # Started in $(O) by make; closes with prove's own lines. JOBS= says how many at a time (2).
+# run-tests.sh TEST: what prove calls; a failed test's words are shown, on descriptor 3.
 set -u
+
+if [ $# = 1 ]; then
+	${WRAP:-} "$1" >"$1.out" 2>&1
+	rc=$?
+	cat "$1.out"
+	[ $rc = 0 ] && ! grep -q '^not ok' "$1.out" && exit 0
+	{ echo "---- $1:"; grep -vE '^(ok |# +(RUN|OK) )' "$1.out" | tail -n 150; } >&3
+	exit $rc
+fi
+exec 3>&1
+
 par= alone= stray=
 while getopts p:a:n: o; do
 	case $o in
@@ -36,7 +48,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES KCONFIG_CONFIG NPU_OPTIONS
 export LD_LIBRARY_PATH="$PWD${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 rc=0
-[ -z "$(echo $par)" ] || prove -j"${JOBS:-2}" --timer --merge -e "${WRAP:-}" $par || rc=1
-[ -z "$(echo $alone)" ] || prove -j1 --timer --merge -e "${WRAP:-}" $alone || rc=1
+[ -z "$(echo $par)" ] || prove -j"${JOBS:-2}" --timer --merge -e "$0" $par || rc=1
+[ -z "$(echo $alone)" ] || prove -j1 --timer --merge -e "$0" $alone || rc=1
 [ $rc = 0 ] || echo "*** some tests failed (above)"
 exit $rc

@@ -191,6 +191,7 @@ ok 'TESTS= that matches nothing fails' refuses 'no test was chosen' check TESTS=
 ok 'nor may one of several' refuses 'no test matches hal/nope' check TESTS='hal/s* hal/nope*'
 ok 'long tests run by name, and in check-long' longest
 ok 'a failing test fails' env FAIL=1 sh -c "! make -C '$toy' check"
+ok 'and its words are shown' refuses 'good_test.c:.*fail:Expected' env FAIL=1 make -C "$toy" check
 ok 'a failing script fails' env FAIL_SH=1 sh -c "! make -C '$toy' check"
 ok 'skipping in the setup: reported, and the body does not run' program '# SKIP it is absent'
 ok 'TH_LOG goes to standard output' program 'a line of the test'
