@@ -141,7 +141,7 @@ bool simnpu_test_device_fault(uint32_t index, const char *action)
 	static const struct {
 		const char *action;
 		uint32_t cause;
-	} faults_of[] = { { "link", ENOLINK }, { "hang", ETIME }, { "heartbeat", ETIME } };
+	} faults_of[] = { { "link", ENOLINK }, { "hang", ETIME }, { "heartbeat", EREMOTEIO } };
 	struct model_device *dev = behind(index);
 	size_t i;
 

@@ -119,8 +119,8 @@ static void halt_note(struct model_queue *q, uint64_t seq, const struct model_or
 	bool noted;
 
 	hal_spin_lock(&q->lock);
-	noted = q->halted;
-	q->halted = true;
+	noted = q->halting;
+	q->halting = true;
 	code = q->gone_code;
 	if (!noted)
 		q->gone_from = seq;
@@ -130,8 +130,13 @@ static void halt_note(struct model_queue *q, uint64_t seq, const struct model_or
 	}
 	o = q->gone_origin;
 	hal_spin_unlock(&q->lock);
-	if (!noted && code != ECANCELED)
+	if (noted)
+		return;
+	if (code != ECANCELED)
 		model_queue_fail(q, seq, code, &o);
+	hal_spin_lock(&q->lock);
+	q->halted = true;
+	hal_spin_unlock(&q->lock);
 }
 
 /* The timeline says that all is done, and who waits learns it. */

@@ -96,7 +96,7 @@ static void queue_start(struct model_queue *q, const struct simnpu_queue *arg)
 	q->fail_stop = arg->flags & SIMNPU_QUEUE_FAIL_STOP;
 	q->stopped_at = 0;
 	q->history = false;
-	q->halted = false;
+	q->halting = q->halted = false;
 	q->gone_code = 0;
 	q->number = ++q->dev->queue_number;
 	q->verdict.seq = 0;

@@ -155,7 +155,8 @@ struct model_failures {
  * @failed_count: how many there were
  * @history: who waits for its tasks may have to be told of a failure
  * @gone_code: why tasks were given up, a positive errno, 0: none were
- * @halted: no task is ever run again
+ * @halting: somebody notes that no task is ever run again
+ * @halted: it is noted
  * @gone_from: the first task that was given up
  * @gone_to: the last one
  * @gone_origin: where that began
@@ -212,6 +213,7 @@ struct model_queue {
 	uint64_t dropped_last;
 	uint64_t failed_count;
 	bool history;
+	bool halting;
 	bool halted;
 	uint32_t gone_code;
 	uint64_t gone_from;
