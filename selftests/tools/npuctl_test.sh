@@ -79,7 +79,46 @@ status() {	# status EXPECTED ARGS...
 wrong_words() {
 	status 2 && status 2 nonsense && status 2 info x && status 2 info 0 1 &&
 		status 2 info -1 && status 2 options --rst && status 2 version now &&
+		status 2 fault && status 2 fault nonsense && status 2 fault list x &&
+		status 2 fault check && status 2 fault run && status 2 fault run task:copy true &&
+		status 2 fault run task:copy -- &&
 		status 0 --help && status 0 help
+}
+
+faults() {	# what it lists, it takes
+	"$ctl" fault list >"$work/list" &&
+		grep -q '^  task:copy  *[a-z]' "$work/list" &&
+		grep -q '^  sys:thread_create ' "$work/list" &&
+		grep -q '^  ecc  *[a-z]' "$work/list" &&
+		grep -q '^  seed  *[a-z]' "$work/list" || return 1
+	for what in $(sed -n '/^WHAT/,/^keys/s/^  \([a-z][^ ]*\).*/\1/p' "$work/list"); do
+		rule=$what
+		[ "$what" != device ] || rule=device,do=link
+		"$ctl" fault check "$rule" || return 1
+	done
+	"$ctl" fault check '' &&
+		"$ctl" fault check 'task:copy,do=ecc,nth=3; ioctl:mem_create,prob=0.01,seed=7'
+}
+
+bad_faults() {
+	status 1 fault check 'task:copy,do=eccc' && grep -q 'at byte 13: .*accepted: .*ecc' \
+		"$work/said" && grep -q '^               ^$' "$work/said" &&
+		status 1 fault check nonsense && status 1 fault check 'task:copy,nth=x' &&
+		status 1 fault run 'nonsense' -- true
+}
+
+faults_run() {	# the program sees the rules, and they act
+	is task:copy "$("$ctl" fault run task:copy -- sh -c 'echo $NPU_SIMNPU_FAULTS')" &&
+		is 1 "$("$ctl" fault run --report task:copy -- \
+			sh -c 'echo $NPU_SIMNPU_FAULTS_REPORT')" &&
+		refuses 'ENOMEM' "$ctl" fault run 'ioctl:info,code=ENOMEM,times=0' -- \
+			"$ctl" info 0 &&
+		"$ctl" fault run --report 'ioctl:info,code=EIO,nth=99' -- "$ctl" info 0 \
+			>"$work/out" 2>"$work/report" &&
+		grep -qx 'simnpu fault: ioctl:info,code=EIO,nth=99: 0 of [1-9][0-9]*' \
+			"$work/report" &&
+		status 7 fault run task:copy -- sh -c 'exit 7' &&
+		status 127 fault run task:copy -- "$work/nothing"
 }
 
 full() {
@@ -104,5 +143,12 @@ for word in EXFULL 0 99999 -- '' 35x; do
 done
 ok 'version' version
 ok 'words that it does not know' wrong_words
+if enabled SIMNPU_FAULTS; then
+	ok 'the words of faults are taken' faults
+	ok 'faults that are not well-formed' bad_faults
+	ok 'a program under faults' faults_run
+else
+	ok 'faults that were not built in' refuses 'CONFIG_SIMNPU_FAULTS' "$ctl" fault list
+fi
 ok 'an output that is full' full
 done_testing

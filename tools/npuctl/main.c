@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * npuctl: asks the library about devices, options and errors. It initialises nothing
- * and opens no device.
+ * npuctl: asks the library about devices, options and errors, and makes simulated
+ * devices fail. It initialises nothing and opens no device.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +15,8 @@ static const struct command {
 	const char *help;
 } commands[] = {
 	{ "explain", cmd_explain, "explain [CODE...] what an error code means, and what to do" },
+	{ "fault", cmd_fault, "fault COMMAND     list, check, run: what is to go wrong in simulated "
+	  "devices" },
 	{ "info", cmd_info, "info [DEVICE]     devices, one a line; or all that is known of one" },
 	{ "options", cmd_options, "options [NAME...] options, their values and their sources" },
 	{ "version", cmd_version, "version           version, and what was built in" },

@@ -7,6 +7,7 @@
 
 /* Each gets the words behind its name, and returns the exit status. */
 int cmd_explain(int argc, char **argv);
+int cmd_fault(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 int cmd_version(int argc, char **argv);
