@@ -15,8 +15,7 @@ static const struct command {
 	const char *help;
 } commands[] = {
 	{ "explain", cmd_explain, "explain [CODE...] what an error code means, and what to do" },
-	{ "fault", cmd_fault, "fault COMMAND     list, check, run: what is to go wrong in simulated "
-	  "devices" },
+	{ "fault", cmd_fault, "fault COMMAND     list, check, run: what is to go wrong" },
 	{ "info", cmd_info, "info [DEVICE]     devices, one a line; or all that is known of one" },
 	{ "options", cmd_options, "options [NAME...] options, their values and their sources" },
 	{ "version", cmd_version, "version           version, and what was built in" },

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulated device, inside: what goes wrong, by itself or on demand. Included by model.h,
- * whose types it needs.
+ * The simulated device, inside: what goes wrong, by itself or on demand. Included by model.h.
  */
 #ifndef DRIVERS_SIMNPU_MODEL_FAULT_H
 #define DRIVERS_SIMNPU_MODEL_FAULT_H
+
+#include "drivers/simnpu/model/queue.h"
+
+struct model_worker;
 
 /* halt.c */
 bool model_queue_claim(struct model_queue *q);
@@ -127,15 +130,5 @@ static inline int model_plug_part(uint32_t node)
 }
 
 #endif
-
-/* Whether this call is to fail: 0, or the errno, positive. */
-static inline int model_fault(int what)
-{
-	/* relaxed: who sets faults up does so before he starts what they are for */
-	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS) ||
-	    likely(!(hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)))
-		return 0;
-	return model_fault_now(what);
-}
 
 #endif /* DRIVERS_SIMNPU_MODEL_FAULT_H */

@@ -602,4 +602,14 @@ extern struct model_counters model_counters;
 
 #include "drivers/simnpu/model/fault.h"
 
+/* Whether this call is to fail: 0, or the errno, positive. */
+static inline int model_fault(int what)
+{
+	/* relaxed: who sets faults up does so before he starts what they are for */
+	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS) ||
+	    likely(!(hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)))
+		return 0;
+	return model_fault_now(what);
+}
+
 #endif /* DRIVERS_SIMNPU_MODEL_MODEL_H */
