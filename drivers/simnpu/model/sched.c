@@ -49,14 +49,19 @@ static struct model_queue *pop_locked(struct model_worker *w)
 	struct model_device *dev = w->dev;
 	struct model_queue *q;
 	uint32_t prio, class;
+	uint32_t none = 0;	/* classes without a token: one that comes free now is not for those below */
 
 	for (prio = 0; prio < MODEL_PRIORITIES; prio++) {
 		for (class = 0; class < CLASS_COUNT; class++) {
 			q = ready_first(dev, class, prio);
 			if (!q)
 				continue;
-			if (class != CLASS_CONTROL && !model_token_get(dev, class, &w->token))
+			if (none & 1u << class)
 				continue;
+			if (class != CLASS_CONTROL && !model_token_get(dev, class, &w->token)) {
+				none |= 1u << class;
+				continue;
+			}
 			w->class = class;
 			ready_del(dev, q);
 			hal_store_relaxed(&q->run, RUN_RUNNING);
