@@ -363,7 +363,7 @@ TEST(einprogress)
 	OK(npu_stream_query(s));
 }
 
-/* ---- faults ----------------------------------------------------------------------------------- */
+/* ---- faults ---------------- */
 
 /* A fault: the task that met it, and all else after it, gives -EIO; the health names the cause. */
 static void break_it(struct __test_metadata *_metadata, const char *rules, int cause)
@@ -422,6 +422,30 @@ TEST(eremoteio)
 {
 	break_it(_metadata, "task:launch,do=heartbeat", EREMOTEIO);
 	mend_it(_metadata);
+}
+
+TEST(ehwpoison)
+{
+	struct npu_device_health h = { .size = sizeof(h) };
+	char host[64];
+	void *p;
+
+	OK(set_up());
+	OK(npu_malloc(sizeof(host), 0, &p));
+	OK(npu_memset(p, 1, sizeof(host)));
+	ASSERT_TRUE(simnpu_test_poison(0, (uint64_t)(uintptr_t)p, sizeof(host)));
+	EXPECT_EQ(-EHWPOISON, npu_memcpy(host, p, sizeof(host), NPU_COPY_AUTO));
+	EXPECT_EQ(NULL, lacks(EHWPOISON));
+	OK(npu_device_get_health(0, &h));
+	EXPECT_EQ(-EHWPOISON, h.cause);
+	OK(npu_device_restart(0, NPU_RESTART_KEEP_DATA, 5000));
+	/* the hardware is mended, what was in the memory is lost */
+	OK(npu_stream_create(NULL, &stream));
+	GIVES(EHWPOISON, npu_memcpy(host, p, sizeof(host), NPU_COPY_AUTO));
+	OK(npu_memset(p, 2, sizeof(host)));
+	OK(npu_memcpy(host, p, sizeof(host), NPU_COPY_AUTO));
+	EXPECT_EQ(2, host[63]);
+	OK(npu_free(p));
 }
 
 TEST(ecanceled)

@@ -502,6 +502,9 @@ TEST_F(failures, waits_that_time_out)
 		EXPECT_EQ(w.s.h, e.stream.h)
 			TH_LOG("%s", waits[i].name);
 		EXPECT_NE(0, e.seq);
+		EXPECT_NE(NULL, strstr(e.text, "it is at task 1 (stream_callback), tag holder"))
+			TH_LOG("%s: %s", waits[i].name, e.text);
+		EXPECT_STREQ("holder", e.tag);
 		/* nothing is lost, and others go on meanwhile */
 		EXPECT_EQ(2, submitted(w.s));
 		EXPECT_EQ(0, completed(w.s));
