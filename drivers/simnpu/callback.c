@@ -21,6 +21,9 @@
  * @gone: set by the thread as its last act that others wait for
  * @lock: Protects: @abandoned, and the node from being closed while the thread uses it
  * @abandoned: its context has ended: the thread must not touch the device
+ * @aborts: counts aborts and stops: what was handed out before one may not be wanted any more
+ * @busy: queue whose callback runs, 0: none
+ * @watched: somebody waits for @busy to change
  *
  * Outlives the context when a callback does not return.
  */
@@ -33,6 +36,9 @@ struct simnpu_callbacks {
 	_Atomic uint32_t gone;
 	pthread_mutex_t lock;
 	bool abandoned;
+	_Atomic uint32_t aborts;
+	_Atomic uint32_t busy;
+	_Atomic uint32_t watched;
 };
 
 static void callbacks_release(struct kref *ref)
@@ -67,20 +73,49 @@ static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
 	return err == -ENOENT ? 0 : err;
 }
 
+/* Whether the queue is not at the callback any more. One that the stream left behind counts not. */
+static bool callback_gone(struct simnpu_callbacks *cb, const struct simnpu_callback *c)
+{
+	struct simnpu_at at = { .queue = c->queue };
+
+	if (c->flags & SIMNPU_DESC_NOBLOCK)
+		return false;
+	return hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_QUEUE_AT, &at) || at.seq != c->seq;
+}
+
+/*
+ * Runs what was handed out, unless it was discarded meanwhile: an abort counts,
+ * asks the device, and then looks at busy; we set busy and then look at the count.
+ */
+static int callback_take(struct simnpu_callbacks *cb, struct simnpu_callback *c, uint32_t aborts)
+{
+	int err = 0;
+
+	atomic_store(&cb->busy, c->queue);
+	if (likely(atomic_load(&cb->aborts) == aborts) || !callback_gone(cb, c))
+		err = callback_run(cb, c);
+	atomic_store(&cb->busy, 0);
+	if (unlikely(atomic_load(&cb->watched)))
+		hal_sys_futex_wake(&cb->busy, INT_MAX);
+	return err;
+}
+
 static void *callback_thread(void *arg)
 {
 	struct simnpu_callbacks *cb = arg;
 	struct simnpu_callback c;
+	uint32_t aborts;
 	int err;
 
 	do {
+		aborts = atomic_load(&cb->aborts);
 		c = (struct simnpu_callback){
 			.deadline_ns = SIMNPU_DEADLINE_NONE,
 			.context = cb->context,
 		};
 		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_NEXT, &c);
 		if (!err)
-			err = callback_run(cb, &c);
+			err = callback_take(cb, &c, aborts);
 	} while (!err);
 	if (err != -ECANCELED)
 		hal_err(HAL_LOG_DRIVER, "context %u: callbacks end: error %d", cb->context, -err);
@@ -125,6 +160,109 @@ free_cb:
 fail:
 	hal_store_relaxed(&ctx->callback_state, SIMNPU_CALLBACK_NONE);
 	return hal_fail(-ENOMEM, "stream_callback", "the callback thread cannot be made");
+}
+
+/**
+ * simnpu_callbacks_abort() - before what is queued in a context's streams is discarded
+ * @ctx: the context
+ */
+void simnpu_callbacks_abort(struct simnpu_ctx *ctx)
+{
+	pthread_mutex_lock(&ctx->lock);
+	if (ctx->callbacks)
+		atomic_fetch_add(&ctx->callbacks->aborts, 1);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+/* The callback thread of a context with a reference, or NULL: it has none. */
+static struct simnpu_callbacks *callbacks_get(struct simnpu_ctx *ctx)
+{
+	struct simnpu_callbacks *cb;
+
+	pthread_mutex_lock(&ctx->lock);
+	cb = ctx->callbacks;
+	if (cb)
+		kref_get(&cb->ref);
+	pthread_mutex_unlock(&ctx->lock);
+	return cb;
+}
+
+/* Waits for the callback of a queue, 0: of any; gives the reference back. 0 or -ETIMEDOUT. */
+static int settle(struct simnpu_callbacks *cb, uint32_t queue, uint64_t deadline)
+{
+	uint32_t busy;
+	int err = 0;
+
+	atomic_store(&cb->watched, 1);
+	while (!err && (busy = atomic_load(&cb->busy)) && (!queue || busy == queue))
+		err = hal_sys_futex_wait(&cb->busy, busy, deadline);
+	kref_put(&cb->ref, callbacks_release);
+	return err;
+}
+
+/**
+ * simnpu_callbacks_settle() - wait for a callback that runs, after its queue was discarded
+ * @ctx: the context
+ * @queue: the queue
+ * @deadline: until when
+ *
+ * Return: 0, -ETIMEDOUT.
+ */
+int simnpu_callbacks_settle(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline)
+{
+	struct simnpu_callbacks *cb = callbacks_get(ctx);
+
+	return cb ? settle(cb, queue, deadline) : 0;
+}
+
+/**
+ * simnpu_callbacks_abort_all() - simnpu_callbacks_abort() of all contexts of a device
+ * @dev: the device
+ */
+void simnpu_callbacks_abort_all(struct hal_device *dev)
+{
+	struct hal_list *n;
+
+	pthread_mutex_lock(&dev->lock);
+	hal_list_for_each(n, &dev->contexts)
+		simnpu_callbacks_abort(to_simnpu_ctx(hal_list_entry(n, struct hal_context, node)));
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* A callback thread of the device that is at work, with a reference, or NULL. */
+static struct simnpu_callbacks *callbacks_busy(struct hal_device *dev)
+{
+	struct simnpu_callbacks *cb = NULL;
+	struct hal_list *n;
+
+	pthread_mutex_lock(&dev->lock);
+	hal_list_for_each(n, &dev->contexts) {
+		cb = callbacks_get(to_simnpu_ctx(hal_list_entry(n, struct hal_context, node)));
+		if (cb && atomic_load(&cb->busy))
+			break;
+		if (cb)
+			kref_put(&cb->ref, callbacks_release);
+		cb = NULL;
+	}
+	pthread_mutex_unlock(&dev->lock);
+	return cb;
+}
+
+/**
+ * simnpu_callbacks_settle_all() - wait for all callbacks of a device that run
+ * @dev: the device
+ * @deadline: until when
+ *
+ * Return: 0, -ETIMEDOUT.
+ */
+int simnpu_callbacks_settle_all(struct hal_device *dev, uint64_t deadline)
+{
+	struct simnpu_callbacks *cb;
+	int err = 0;
+
+	while (!err && (cb = callbacks_busy(dev)))
+		err = settle(cb, 0, deadline);
+	return err;
 }
 
 /**

@@ -186,7 +186,15 @@ static int device_stop(struct hal_device *base, uint64_t deadline)
 	struct simnpu_stop s = { .deadline_ns = deadline ? deadline : 1 };
 	int err;
 
+	simnpu_callbacks_abort_all(base);
 	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_DEVICE_STOP, &s);
+	if (!err && simnpu_callbacks_settle_all(base, deadline)) {
+		/* the device itself is well: whoever opens it next finds it so */
+		s = (struct simnpu_stop){ 0 };
+		hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_DEVICE_RESTART, &s);
+		return hal_fail(-ETIMEDOUT, "device_stop", "device %d: a callback does not end",
+				base->ordinal);
+	}
 	if (!err)
 		return 0;
 	if (err == -ETIME)
