@@ -286,6 +286,8 @@ int hal_stream_wait_open(struct hal_stream *s, uint64_t seq, uint64_t deadline, 
 bool hal_point_done(const struct hal_point *p);
 bool hal_point_passed(const struct hal_point *p);
 
+/* The stream of a handle, with a reference, or NULL: the handle is not good. Fills no record. */
+struct hal_stream *hal_stream_find(uint64_t stream);
 /* The stream that a point lies in, with a reference; NULL: it is gone, the point done. */
 struct hal_stream *hal_point_get(const struct hal_point *p);
 

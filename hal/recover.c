@@ -252,10 +252,9 @@ static int stop(struct hal_device *dev, const char *op, uint64_t deadline)
 	uint32_t was = HAL_DEVICE_STOPPED, fills;
 	int rc;
 
-	if (!go_to_stopped(dev)) {
-		rc = hal_device_usable(dev, op);
-		return rc == -ESHUTDOWN ? 0 : rc;
-	}
+	if (!go_to_stopped(dev))
+		return hal_load_acquire(&dev->state) == HAL_DEVICE_STOPPED ? 0 :
+		       hal_device_usable(dev, op);
 	mark_streams(dev, true);
 	hal_events_cut_device(dev);
 	fills = hal_fills();

@@ -149,7 +149,7 @@ free:
 	return rc;
 }
 
-static struct hal_stream *get(uint64_t stream)
+struct hal_stream *hal_stream_find(uint64_t stream)
 {
 	struct hal_stream_slot *slot = hal_stream_slot_at(stream);
 	struct hal_stream *s = NULL;
@@ -174,7 +174,7 @@ static struct hal_stream *get(uint64_t stream)
  */
 struct hal_stream *hal_stream_get(uint64_t stream, const char *op)
 {
-	struct hal_stream *s = get(stream);
+	struct hal_stream *s = hal_stream_find(stream);
 
 	if (!s)
 		hal_handle_error(HAL_HANDLE_STREAM, stream, op);

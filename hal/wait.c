@@ -26,15 +26,13 @@ static int query_state(struct hal_stream *s, uint64_t seq, uint32_t state)
 	return rc ? rc : hal_device_usable(s->ctx->dev, "query");
 }
 
-HAL_COLD int hal_query_slow(const struct hal_point *p)
+/* With a reference, which is given back. */
+static int query(struct hal_stream *s, const struct hal_point *p)
 {
-	struct hal_stream *s = hal_point_get(p);
 	uint32_t state;
 	uint64_t word;
 	int rc;
 
-	if (!s)
-		return 0;	/* drained, and destroyed */
 	rc = hal_stream_word(s, &word);
 	if (!rc && !hal_word_covers(word, p->seq))
 		rc = -EINPROGRESS;
@@ -47,6 +45,21 @@ HAL_COLD int hal_query_slow(const struct hal_point *p)
 		rc = query_state(s, p->seq, state);
 	hal_stream_put(s);
 	return rc;
+}
+
+HAL_COLD int hal_query_slow(const struct hal_point *p)
+{
+	struct hal_stream *s = hal_point_get(p);
+
+	return s ? query(s, p) : 0;	/* drained, and destroyed */
+}
+
+/* The same for all of a stream, which may have had no task at all. */
+static HAL_COLD int query_all_slow(const struct hal_point *p)
+{
+	struct hal_stream *s = hal_stream_find(p->stream);
+
+	return s ? query(s, p) : 0;
 }
 
 HAL_COLD bool hal_clean_slow(const struct hal_point *p)
@@ -136,10 +149,19 @@ int hal_stream_point(uint64_t stream, struct hal_point *p, const char *op)
  */
 int hal_stream_query(uint64_t stream)
 {
+	struct hal_stream_slot *slot;
 	struct hal_point p;
+	uint64_t word;
 	int rc = hal_stream_point(stream, &p, "stream_query");
 
-	return rc ? rc : hal_slot_query(hal_stream_slot_at(stream), &p);
+	if (rc)
+		return rc;
+	slot = hal_stream_slot_at(stream);
+	if (unlikely(!hal_slot_word(slot, &word)))
+		return query_all_slow(&p);
+	if (!hal_word_covers(word, p.seq))
+		return -EINPROGRESS;
+	return unlikely(hal_word_failed(slot, word)) ? query_all_slow(&p) : 0;
 }
 
 /**
@@ -290,8 +312,9 @@ static int sync_slow(struct hal_stream *s, uint64_t seq, int64_t timeout_ms, uin
 	return rc;
 }
 
+/* all: all of a stream, which may have had no task at all. */
 HAL_INLINE int sync_point(struct hal_stream_slot *slot, const struct hal_point *p,
-			  int64_t timeout_ms, uint32_t flags)
+			  int64_t timeout_ms, uint32_t flags, bool all)
 {
 	struct hal_stream *s;
 	uint64_t word;
@@ -301,7 +324,7 @@ HAL_INLINE int sync_point(struct hal_stream_slot *slot, const struct hal_point *
 	if (hal_slot_word(slot, &word) && hal_word_covers(word, p->seq) &&
 	    !hal_word_failed(slot, word))
 		return 0;
-	s = hal_point_get(p);
+	s = all ? hal_stream_find(p->stream) : hal_point_get(p);
 	return s ? sync_slow(s, p->seq, timeout_ms, flags) : 0;
 }
 
@@ -325,7 +348,7 @@ int hal_point_sync(const struct hal_point *p, int64_t timeout_ms, uint32_t flags
 	if (unlikely(p->seq >= hal_load_acquire(&slot->next_seq)))
 		return hal_fail(-EINVAL, "sync", "stream 0x%llx has had no task %llu",
 				(unsigned long long)p->stream, (unsigned long long)p->seq);
-	return sync_point(slot, p, timeout_ms, flags);
+	return sync_point(slot, p, timeout_ms, flags, false);
 }
 
 /**
@@ -344,7 +367,7 @@ int hal_stream_sync(uint64_t stream, int64_t timeout_ms, uint32_t flags)
 
 	if (unlikely(rc))
 		return rc;
-	return sync_point(hal_stream_slot_at(stream), &p, timeout_ms, flags);
+	return sync_point(hal_stream_slot_at(stream), &p, timeout_ms, flags, true);
 }
 
 /* ---- descriptors --------------------------------------------------------------------- */

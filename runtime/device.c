@@ -552,6 +552,12 @@ int rt_devices_drain(uint64_t deadline)
 	return worst;
 }
 
+/* Its work does not end, nor would closing it. */
+static bool is_hung(const struct rt_device *dev)
+{
+	return hal_load_acquire(&dev->hal->hung);
+}
+
 /**
  * rt_devices_close() - close all devices
  * @deadline: for what is queued on them
@@ -568,7 +574,7 @@ int rt_devices_close(uint64_t deadline)
 	for (d = 0; d < RT_DEVICES; d++)
 		open[d] = closing_begin(&rt_devices[d], &self);
 	for (d = 0; d < RT_DEVICES; d++)
-		hung[d] = open[d] && drain(&rt_devices[d], deadline);
+		hung[d] = open[d] && (is_hung(&rt_devices[d]) || drain(&rt_devices[d], deadline));
 	rt_events_destroy(NULL);
 	for (d = 0; d < RT_DEVICES; d++) {
 		if (!open[d])
@@ -577,7 +583,6 @@ int rt_devices_close(uint64_t deadline)
 			hung[d] = destroy_contexts(&rt_devices[d], deadline) != 0;
 		hal = forget(d);
 		was = hal_load_acquire(&hal->state);
-		hung[d] |= hal_load_acquire(&hal->hung);
 		if (hung[d]) {
 			worst = hal_fail(-ETIMEDOUT, "finalize", "work on device %d did not end "
 					 "in time: the device is given up", d);
@@ -597,21 +602,21 @@ static int reset(int d, uint64_t deadline)
 	struct rt_device *dev = &rt_devices[d];
 	struct hal_device *hal;
 	uint32_t was = 0;
-	bool self;
+	bool self, hung;
 	int err;
 
 	if (!closing_begin(dev, &self))
 		return !self ? 0 : hal_fail(-EDEADLK, "device_reset", "device %d is being "
 					    "restarted, which waits for this observer", d);
-	err = drain(dev, deadline);
-	if (!err)
+	hung = is_hung(dev);
+	err = hung ? 0 : drain(dev, deadline);
+	if (!err && !hung)
 		err = destroy_contexts(dev, deadline);
 	if (!err) {
 		rt_events_destroy(dev->hal);
 		hal = forget(d);
 		was = hal_load_acquire(&hal->state);
-		/* its work does not end, nor would closing it */
-		if (hal_load_acquire(&hal->hung))
+		if (hung)
 			hal_device_abandon(hal);
 		else
 			hal_device_put(hal);
