@@ -336,7 +336,7 @@ struct hal_device_ops {
  *	[C-STREAM-8] A wait without a time-out ends when the task is done, even if no other thread
  *	runs. Returns 0 (done, well or not), -ETIMEDOUT
  * @query: last completed sequence number, with HAL_TIMELINE_ERROR. Only when there is no
- *	hal_stream.timeline
+ *	hal_stream.timeline. Called with locks of hal's held at times: does not wait
  * @errors: take failures that were not taken yet, oldest first. Returns the number taken, 0 to @n.
  *	[C-STREAM-13] *@dropped grows by those for which there was no room, ever. Called with a
  *	lock of hal's held, by one thread at a time: does not wait for work

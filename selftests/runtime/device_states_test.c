@@ -373,24 +373,46 @@ static int works_again(void)
 	return err ? err : npu_stream_sync(s, 5000);
 }
 
-#define TABLE(name, which)						\
-	TEST_F(device, name)						\
-	{								\
-		ASSERT_EQ(0, go_to(which));				\
-		ASSERT_EQ(seen_as[which], health(0).state);		\
-		EXPECT_EQ(0, other_works());				\
-		EXPECT_EQ(0, try_all(which));				\
-		EXPECT_EQ(0, other_works());				\
-		EXPECT_EQ(0, works_again());				\
-		EXPECT_EQ(NPU_DEVICE_OPEN, health(0).state);		\
-	}
+static void table(struct __test_metadata *_metadata, enum state which)
+{
+	ASSERT_EQ(0, go_to(which));
+	ASSERT_EQ(seen_as[which], health(0).state);
+	EXPECT_EQ(0, other_works());
+	EXPECT_EQ(0, try_all(which));
+	EXPECT_EQ(0, other_works());
+	EXPECT_EQ(0, works_again());
+	EXPECT_EQ(NPU_DEVICE_OPEN, health(0).state);
+}
 
-TABLE(closed, CLOSED)
-TABLE(open, OPEN)
-TABLE(faulted, FAULTED)
-TABLE(stopped, STOPPED)
-TABLE(restarted, RESTARTED)
-TABLE(lost, LOST)
+TEST_F(device, closed)
+{
+	table(_metadata, CLOSED);
+}
+
+TEST_F(device, open)
+{
+	table(_metadata, OPEN);
+}
+
+TEST_F(device, faulted)
+{
+	table(_metadata, FAULTED);
+}
+
+TEST_F(device, stopped)
+{
+	table(_metadata, STOPPED);
+}
+
+TEST_F(device, restarted)
+{
+	table(_metadata, RESTARTED);
+}
+
+TEST_F(device, lost)
+{
+	table(_metadata, LOST);
+}
 
 /* The calls that lead from state to state, and where to. */
 TEST_F(device, transitions)
