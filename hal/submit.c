@@ -257,7 +257,7 @@ struct copy {
 	struct hal_device *src_dev;
 };
 
-static int issue_copy(struct hal_stream_slot *slot, struct hal_stream *s,
+HAL_INLINE int issue_copy(struct hal_stream_slot *slot, struct hal_stream *s,
 		      const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct hal_device *dev = hal_load_relaxed(&slot->dev);
@@ -272,11 +272,13 @@ static int issue_copy(struct hal_stream_slot *slot, struct hal_stream *s,
 	return s->ops->copy(s, t, &c->c);
 }
 
-/* Behind the submission of what writes unsafe memory as a whole. */
-static int cure(int rc, void *dst)
+/* Unsafe memory is written as a whole. */
+static HAL_COLD int copy_whole(struct hal_submit *sub, struct copy *c)
 {
+	int rc = submit(sub, issue_copy, c);
+
 	if (!rc)
-		hal_memory_written(dst);
+		hal_memory_written(c->c.dst);
 	return rc;
 }
 
@@ -305,7 +307,7 @@ int hal_stream_copy(uint64_t stream, const struct hal_copy *c, uint64_t place)
 
 	rc = hal_copy_check(&copy.c, &copy.dst_dev, &copy.src_dev, "copy");
 	if (unlikely(rc))
-		return rc < 0 ? rc : cure(submit(&sub, issue_copy, &copy), c->dst);
+		return rc < 0 ? rc : copy_whole(&sub, &copy);
 	if (!c->width || !c->height)
 		return check_stream(stream, "copy");
 	if (copy.c.kind == NPU_COPY_H2H) {
@@ -323,7 +325,7 @@ struct fill {
 	struct hal_device *dev;
 };
 
-static int issue_fill(struct hal_stream_slot *slot, struct hal_stream *s,
+HAL_INLINE int issue_fill(struct hal_stream_slot *slot, struct hal_stream *s,
 		      const struct hal_task *t, struct hal_submit *sub, void *arg)
 {
 	struct fill *f = arg;
@@ -334,6 +336,16 @@ static int issue_fill(struct hal_stream_slot *slot, struct hal_stream *s,
 	if (f->dev != hal_load_relaxed(&slot->dev))
 		return HAL_SUBMIT_XDEV;
 	return s->ops->fill(s, t, f->dst, f->byte, f->size);
+}
+
+/* Unsafe memory is written as a whole. */
+static HAL_COLD int fill_whole(struct hal_submit *sub, struct fill *f)
+{
+	int rc = submit(sub, issue_fill, f);
+
+	if (!rc)
+		hal_memory_written(f->dst);
+	return rc;
 }
 
 /**
@@ -357,7 +369,7 @@ int hal_stream_fill(uint64_t stream, void *dst, int byte, size_t size, uint64_t 
 		return check_stream(stream, "fill");
 	rc = hal_range_check(dst, size, &f.dev, "fill");
 	if (unlikely(rc))
-		return rc < 0 ? rc : cure(submit(&sub, issue_fill, &f), dst);
+		return rc < 0 ? rc : fill_whole(&sub, &f);
 	return submit(&sub, issue_fill, &f);
 }
 

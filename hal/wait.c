@@ -238,6 +238,14 @@ static int timed_out(struct hal_stream *s, uint64_t seq)
 	return hal_fail_record(&e);
 }
 
+/* Perhaps for a fault; who only polls has no time to ask. */
+static HAL_COLD int wait_failed(struct hal_stream *s, uint64_t seq, uint64_t deadline, int rc)
+{
+	if (rc != -ETIMEDOUT || deadline > 1)
+		hal_device_look(s->ctx->dev);
+	return rc == -ETIMEDOUT ? timed_out(s, seq) : rc;
+}
+
 /* Not a failure: the device is not OPEN, so that there is nothing to wait for. */
 #define NOT_OPEN 1
 
@@ -246,7 +254,7 @@ HAL_INLINE int wait_driver(struct hal_stream *s, uint64_t seq, uint64_t deadline
 			   bool any)
 {
 	struct hal_device *dev = s->ctx->dev;
-	uint32_t fills, state;
+	uint32_t state;
 	uint64_t word;
 	int rc;
 
@@ -259,16 +267,8 @@ HAL_INLINE int wait_driver(struct hal_stream *s, uint64_t seq, uint64_t deadline
 		return any ? hal_device_usable(dev, "wait") : NOT_OPEN;
 	if (!(flags & HAL_WAIT_MODE_MASK))
 		flags |= hal_load_relaxed(&s->wait_mode);
-	fills = hal_fills();
 	rc = s->ops->wait_host(s, seq, deadline, flags);
-	if (likely(!rc))
-		return 0;
-	if (rc != -ETIMEDOUT)
-		return hal_driver_failed(rc, "wait", dev, fills);
-	/* perhaps for a fault; who only polls has no time to ask */
-	if (deadline > 1)
-		hal_device_look(dev);
-	return timed_out(s, seq);
+	return likely(!rc) ? 0 : wait_failed(s, seq, deadline, rc);
 }
 
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)
