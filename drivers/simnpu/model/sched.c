@@ -49,8 +49,9 @@ static struct model_queue *pop_locked(struct model_worker *w)
 	struct model_device *dev = w->dev;
 	struct model_queue *q;
 	uint32_t prio, class;
-	uint32_t none = 0;	/* classes without a token; one that comes now is for no later queue */
+	uint32_t none = 0;
 
+	/* a class without a token is done with: one that comes free now is for no later queue */
 	for (prio = 0; prio < MODEL_PRIORITIES; prio++) {
 		for (class = 0; class < CLASS_COUNT; class++) {
 			q = ready_first(dev, class, prio);
