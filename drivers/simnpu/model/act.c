@@ -136,6 +136,7 @@ static int act_fail(struct model_worker *w, struct model_queue *q, const struct 
 	struct model_verdict *v = &q->verdict;
 	struct model_origin o;
 	uint64_t addr = 0;
+	bool marked;
 
 	if (v->action == SIMNPU_ACTION_FAIL) {
 		model_task_fail(q, d, v->code, 0);
@@ -146,9 +147,11 @@ static int act_fail(struct model_worker *w, struct model_queue *q, const struct 
 	o = model_task_origin(q, d, EHWPOISON, addr);
 	if (addr)
 		poison(q->dev, addr);
+	marked = model_fault_mark(q->dev, EHWPOISON);
 	model_task_fail(q, d, EHWPOISON, addr);
 	model_complete(w, q, 1u + d->slots);
-	model_device_fault(q->dev, EHWPOISON, &o, q);
+	if (marked)
+		model_fault_end(q->dev, &o, q);
 	return over(q);
 }
 

@@ -26,6 +26,9 @@ void model_state_in_child(void);
 void model_state_reset(struct model_device *dev);
 int model_state_refuse(const struct model_device *dev);
 bool model_state_lost(struct model_device *dev, uint32_t cause);
+bool model_fault_mark(struct model_device *dev, uint32_t cause);
+void model_fault_end(struct model_device *dev, const struct model_origin *origin,
+		     struct model_queue *own);
 void model_device_fault(struct model_device *dev, uint32_t cause,
 			const struct model_origin *origin, struct model_queue *own);
 int model_device_stop(struct model_file *f, const struct simnpu_stop *arg);
@@ -33,8 +36,9 @@ int model_device_restart(struct model_file *f, const struct simnpu_stop *arg);
 
 /* poison.c; the rest of it in memory.h */
 int model_poison(struct model_file *f, struct simnpu_poison *arg);
-void model_poison_met(struct model_device *dev, uint64_t addr, const struct model_origin *origin,
-		      struct model_queue *own);
+struct model_device *model_poison_mark(struct model_device *dev, uint64_t addr);
+void model_poison_end(struct model_device *dev, struct model_device *of,
+		      const struct model_origin *origin, struct model_queue *own);
 
 /* ---- on demand: drivers/simnpu/simnpu_test.h says how --------------------------------------- */
 
@@ -62,6 +66,7 @@ void model_act_done(struct model_queue *q, const struct simnpu_desc *d);
 
 /* plug.c */
 int model_plug_part(uint32_t node);
+struct model_device *model_plug_open(int part);
 void model_unplug(struct model_device *dev, uint64_t ns);
 void model_replug(struct model_device *dev);
 

@@ -151,24 +151,41 @@ int model_poison(struct model_file *f, struct simnpu_poison *arg)
 }
 
 /**
- * model_poison_met() - a read has met what was hit
+ * model_poison_mark() - a read has met what was hit
  * @dev: the device whose task or ioctl it was
  * @addr: the address; of this or of another device
- * @origin: the task, or NULL
- * @own: the queue that the caller has claimed, or NULL
  *
- * The device whose memory it is has a fault. Context: no lock.
+ * The device whose memory it is has a fault, and says so from now on.
+ * Context: no lock. Return: that device, pinned, whose queues are to be ended; NULL: none are.
  */
-void model_poison_met(struct model_device *dev, uint64_t addr, const struct model_origin *origin,
-		      struct model_queue *own)
+struct model_device *model_poison_mark(struct model_device *dev, uint64_t addr)
 {
 	struct model_device *of = dev;
 
 	if (addr - dev->mem.start >= dev->mem.size)
 		of = model_device_pin(addr);
 	if (!of)
-		return;
-	model_device_fault(of, EHWPOISON, origin, own);
+		return NULL;
+	if (model_fault_mark(of, EHWPOISON))
+		return of;
+	if (of != dev)
+		model_device_unpin(of);
+	return NULL;
+}
+
+/**
+ * model_poison_end() - end the queues of the device that model_poison_mark() gave
+ * @dev: the device whose task or ioctl it was
+ * @of: the device
+ * @origin: the task, or NULL
+ * @own: the queue that the caller has claimed, or NULL
+ *
+ * Context: no lock.
+ */
+void model_poison_end(struct model_device *dev, struct model_device *of,
+		      const struct model_origin *origin, struct model_queue *own)
+{
+	model_fault_end(of, origin, own);
 	if (of != dev)
 		model_device_unpin(of);
 }

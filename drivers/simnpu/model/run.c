@@ -297,6 +297,7 @@ static bool between(struct model_worker *w, struct model_queue *q, uint32_t n)
 static __attribute__((noinline)) int run_ended(struct model_worker *w, struct model_queue *q,
 					       const struct simnpu_desc *d, int rc, uint64_t addr)
 {
+	struct model_device *of;
 	struct model_origin o;
 
 	if (rc == MODEL_TASK_NOT_HERE) {
@@ -308,10 +309,11 @@ static __attribute__((noinline)) int run_ended(struct model_worker *w, struct mo
 	if (rc == ECANCELED && hal_load_relaxed(&q->stop) & (QUEUE_STOP_HALT | QUEUE_STOP_ABORT))
 		return model_stopped(q) ? -1 : LEFT_EMPTY;
 	o = model_task_origin(q, d, (uint32_t)rc, addr);
+	of = rc == EHWPOISON ? model_poison_mark(q->dev, addr) : NULL;
 	model_queue_fail(q, o.seq, (uint32_t)rc, &o);
 	model_complete(w, q, 1u + d->slots);
-	if (rc == EHWPOISON)
-		model_poison_met(q->dev, addr, &o, q);
+	if (of)
+		model_poison_end(q->dev, of, &o, q);
 	return -1;
 }
 

@@ -125,6 +125,45 @@ static void end_queues(struct model_device *dev, uint32_t code, const struct mod
 }
 
 /**
+ * model_fault_mark() - a device has a fault, and says so from now on
+ * @dev: the device
+ * @cause: a positive errno, as of simnpu_info.cause; not ENODEV
+ *
+ * For who has to tell of a failure first: whoever learns of that finds the device as it is.
+ * Context: any. Return: whether model_fault_end() is due.
+ */
+bool model_fault_mark(struct model_device *dev, uint32_t cause)
+{
+	count_cause(dev, cause);
+	first_cause(dev, cause);
+	if (!change(dev, SIMNPU_STATE_OK, SIMNPU_STATE_FAULTED))
+		return false;
+	hal_warn(HAL_LOG_MODEL, "simnpu%u: fault: errno %u", dev->index, cause);
+	return true;
+}
+
+/**
+ * model_fault_end() - end the queues of a device that was marked
+ * @dev: the device
+ * @origin: the task that met the fault, or NULL
+ * @own: the queue that the caller has claimed, or NULL; it is ended as all others are
+ *
+ * Context: no lock.
+ */
+void model_fault_end(struct model_device *dev, const struct model_origin *origin,
+		     struct model_queue *own)
+{
+	struct model_origin o;
+
+	if (origin) {
+		o = *origin;
+		o.code = EIO;
+		origin = &o;
+	}
+	end_queues(dev, EIO, origin, own);
+}
+
+/**
  * model_device_fault() - the hardware has a fault
  * @dev: the device
  * @cause: a positive errno, as of simnpu_info.cause; ENODEV: it is unplugged
@@ -138,24 +177,20 @@ void model_device_fault(struct model_device *dev, uint32_t cause,
 {
 	struct model_origin o;
 
-	count_cause(dev, cause);
+	if (cause != ENODEV) {
+		if (model_fault_mark(dev, cause))
+			model_fault_end(dev, origin, own);
+		return;
+	}
 	if (origin) {
 		o = *origin;
-		o.code = cause == ENODEV ? ENODEV : EIO;
+		o.code = ENODEV;
 		origin = &o;
 	}
-	if (cause == ENODEV) {
-		if (!model_state_lost(dev, cause))
-			return;
-		hal_warn(HAL_LOG_MODEL, "simnpu%u: unplugged", dev->index);
-		end_queues(dev, ENODEV, origin, own);
+	if (!model_state_lost(dev, cause))
 		return;
-	}
-	first_cause(dev, cause);
-	if (!change(dev, SIMNPU_STATE_OK, SIMNPU_STATE_FAULTED))
-		return;
-	hal_warn(HAL_LOG_MODEL, "simnpu%u: fault: errno %u", dev->index, cause);
-	end_queues(dev, EIO, origin, own);
+	hal_warn(HAL_LOG_MODEL, "simnpu%u: unplugged", dev->index);
+	end_queues(dev, ENODEV, origin, own);
 }
 
 static uint64_t deadline_of(const struct simnpu_stop *arg)

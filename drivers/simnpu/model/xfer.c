@@ -225,6 +225,7 @@ int model_xfer(struct model_device *dev, uint32_t token, const struct simnpu_cop
 int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg)
 {
 	struct model_context *ctx;
+	struct model_device *of;
 	uint64_t addr;
 	int rc;
 
@@ -232,7 +233,8 @@ int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg)
 	ctx = model_context_find(f, arg->context);
 	pthread_mutex_unlock(&f->dev->lock);
 	rc = ctx ? model_xfer(f->dev, 0, arg, &addr) : -ENOENT;
-	if (unlikely(rc == -EHWPOISON))
-		model_poison_met(f->dev, addr, NULL, NULL);
+	of = unlikely(rc == -EHWPOISON) ? model_poison_mark(f->dev, addr) : NULL;
+	if (unlikely(of))
+		model_poison_end(f->dev, of, NULL, NULL);
 	return rc;
 }
