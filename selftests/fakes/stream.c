@@ -421,8 +421,8 @@ static void stream_fini(struct hal_stream *base)
 	struct fake_stream *s = to_fake_stream(base);
 
 	pthread_mutex_lock(&fake.lock);
-	/* the callback of a lost device may still be in it */
-	while (calling == s)
+	/* the callback or the task of a lost device may still be in it */
+	while (calling == s || s->busy)
 		pthread_cond_wait(&fake.work, &fake.lock);
 	hal_list_del(&s->node);
 	to_fake_device(base->ctx->dev)->streams--;

@@ -788,6 +788,8 @@ TEST_F(recover, in_a_crowd)
 	int i, good = 0;
 
 	OK(npu_device_observe(watch, &w, &id));
+	/* looked up while all is well */
+	OK(delay(NPU_STREAM_CURRENT, 1));
 	for (i = 0; i < 4; i++)
 		OK(pthread_create(&th[i], NULL, fn[i], &c));
 	for (i = 0; i < 20; i++) {
