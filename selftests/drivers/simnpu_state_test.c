@@ -393,6 +393,7 @@ TEST_F(state, who_met_the_fault)
 /* A task that ends by no means, and a fault: nobody waits for it, until it is to be stopped. */
 TEST_F(state, a_fault_beside_a_task_that_does_not_end)
 {
+	struct simnpu_task_error e;
 	uint64_t before, seq;
 	struct waiting w;
 
@@ -406,6 +407,9 @@ TEST_F(state, a_fault_beside_a_task_that_does_not_end)
 	EXPECT_EQ(-EIO, waiting_end(&w));
 	EXPECT_TRUE(marked(&self->r));
 	EXPECT_LE(seq, timeline(&self->r));
+	ASSERT_EQ(1, ring_errors(&self->r, &e, 1));
+	EXPECT_EQ(SIMNPU_OP_LAUNCH, e.op);
+	EXPECT_EQ(seq, e.origin_seq);
 	/* it ends after all: mended as any other */
 	simnpu_fault_clear();
 	EXPECT_EQ(0, device_stop(self->c.fd));

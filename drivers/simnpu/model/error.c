@@ -226,7 +226,7 @@ static void errors_forget(struct model_queue *q, uint32_t n, struct simnpu_error
  * What lies at the head: the queue may move on meanwhile, so its number is looked at once more. The
  * submitter may write there then; that does no harm, but is a race to the ThreadSanitizer.
  */
-HAL_NO_TSAN static bool head_copy(struct model_queue *q, struct simnpu_at *arg)
+HAL_NO_TSAN bool model_head_copy(struct model_queue *q, struct simnpu_at *arg)
 {
 	const struct simnpu_desc *d = hal_load_relaxed(&q->slot);
 	uint64_t seq = hal_load_acquire(&q->next_seq);
@@ -250,7 +250,7 @@ int model_queue_at(struct model_file *f, struct simnpu_at *arg)
 	pthread_mutex_lock(&f->dev->lock);
 	q = model_table_get(&f->table, arg->queue, MODEL_QUEUE);
 	if (q)
-		rc = head_copy(q, arg) ? 0 : -ENODATA;
+		rc = model_head_copy(q, arg) ? 0 : -ENODATA;
 	pthread_mutex_unlock(&f->dev->lock);
 	return rc;
 }

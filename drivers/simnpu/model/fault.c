@@ -123,16 +123,7 @@ bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
 /* The device behind a node if it is open, else NULL. */
 static struct model_device *behind(uint32_t index)
 {
-	int part = index < SIMNPU_MAX_DEVICES ? model_plug_part(index) : -1;
-	struct model_device *dev = part < 0 ? NULL : model_device_of((uint32_t)part);
-	bool open;
-
-	if (!dev)
-		return NULL;
-	pthread_mutex_lock(&dev->lock);
-	open = !hal_list_empty(&dev->files);
-	pthread_mutex_unlock(&dev->lock);
-	return open ? dev : NULL;
+	return index < SIMNPU_MAX_DEVICES ? model_plug_open(model_plug_part(index)) : NULL;
 }
 
 /* See simnpu_test.h. */

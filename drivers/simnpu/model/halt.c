@@ -171,11 +171,17 @@ void model_halt(struct model_queue *q)
 static void halt_by_force(struct model_queue *q)
 {
 	uint64_t seq = hal_load_relaxed(&q->next_seq);
-	/* its slot is another thread's: nothing is read of it */
-	const struct model_origin here = {
+	struct model_origin here = {
 		.queue = q, .uid = hal_load_relaxed(&q->uid), .seq = seq,
 	};
+	struct simnpu_at at;
 
+	/* its slot is another thread's */
+	if (model_head_copy(q, &at) && at.seq == seq) {
+		here.op = at.op;
+		here.tag = at.tag;
+		here.cookie = at.cookie;
+	}
 	halt_note(q, seq, &here);
 	halt_tell(q);
 }
@@ -238,7 +244,11 @@ int model_halt_device(struct model_device *dev, uint32_t code, const struct mode
 	do {
 		late = hal_sys_now() >= deadline;
 		pthread_mutex_lock(&dev->lock);
-		left = halt_all(dev, code, origin, late);
+		/* a stop that came meanwhile ends them all, and what is made after it is well */
+		if (code == EIO && atomic_load(&dev->state) != SIMNPU_STATE_FAULTED)
+			left = 0;
+		else
+			left = halt_all(dev, code, origin, late);
 		pthread_mutex_unlock(&dev->lock);
 		if (left && !late)
 			hal_sys_futex_wait(&dev->bell, atomic_load(&dev->bell),

@@ -496,6 +496,7 @@ int model_queue_resolve(struct model_queue *q, uint32_t handle, struct model_que
 /* error.c */
 void model_queue_unmark(struct model_queue *q);
 int model_queue_at(struct model_file *f, struct simnpu_at *arg);
+bool model_head_copy(struct model_queue *q, struct simnpu_at *arg);
 struct model_failures *model_failures_get(struct model_queue *q);
 void model_queue_fail(struct model_queue *q, uint64_t seq, uint32_t code,
 		      const struct model_origin *origin);

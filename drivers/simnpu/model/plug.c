@@ -40,10 +40,24 @@ static void put(uint32_t node, int part)
 	atomic_store(&behind[node], (int8_t)(part == NONE ? NONE : part + 1));
 }
 
+/* The device of a part while it is open, else NULL. */
+struct model_device *model_plug_open(int part)
+{
+	struct model_device *dev = part < 0 ? NULL : model_device_of((uint32_t)part);
+	bool open;
+
+	if (!dev)
+		return NULL;
+	pthread_mutex_lock(&dev->lock);
+	open = !hal_list_empty(&dev->files);
+	pthread_mutex_unlock(&dev->lock);
+	return open ? dev : NULL;
+}
+
 /* What is open of a part is lost. */
 static void pull(int part)
 {
-	struct model_device *dev = part < 0 ? NULL : model_device_of((uint32_t)part);
+	struct model_device *dev = model_plug_open(part);
 
 	if (dev)
 		model_device_fault(dev, ENODEV, NULL, NULL);
