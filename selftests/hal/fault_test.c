@@ -399,6 +399,7 @@ TEST_F(fault, memory_after_an_uncorrectable_error)
 	EXPECT_EQ(0, hal_stream_fill(self->s, m, 0, 63, PLACE));
 	EXPECT_EQ(0, copy_async(self->s, m, bytes, 63));
 	EXPECT_TRUE(is_unsafe(m));
+	ASSERT_EQ(0, hal_stream_sync(self->s, LONG_MS, 0));
 
 	/* what fails has written nothing */
 	fake_fail(FAKE_COPY, 1, 1, -EINTR);
@@ -408,6 +409,7 @@ TEST_F(fault, memory_after_an_uncorrectable_error)
 	EXPECT_EQ(-EINTR, copy_async(self->s, m, bytes, 64));
 	EXPECT_TRUE(is_unsafe(m));
 
+	ASSERT_EQ(0, hal_stream_sync(self->s, LONG_MS, 0));
 	EXPECT_EQ(0, copy_now(b, m, bytes, 64));
 	EXPECT_FALSE(is_unsafe(m));
 	EXPECT_EQ(0, copy_now(b, bytes, m, 64));
@@ -469,8 +471,8 @@ TEST_F(fault, whole_writes_make_safe)
 		}
 		EXPECT_EQ(0, rc);
 		EXPECT_FALSE(is_unsafe(m)) TH_LOG("way %u", way);
-		EXPECT_EQ(0, copy_now(b, bytes, m, 64));
 		EXPECT_EQ(0, hal_stream_sync(self->s, LONG_MS, 0));
+		EXPECT_EQ(0, copy_now(b, bytes, m, 64));
 		EXPECT_EQ(0, hal_mem_free(m));
 	}
 }
