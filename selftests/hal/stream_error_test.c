@@ -138,7 +138,7 @@ TEST_F(stream_error, several_are_listed_in_order)
 		EXPECT_EQ(-EFAULT, e.code);
 		EXPECT_EQ(s, e.stream);
 		EXPECT_EQ(p[i].seq, e.seq);
-		EXPECT_EQ(3 - i, e.more);
+		EXPECT_EQ(3 - (uint64_t)i, e.more);
 		EXPECT_EQ(PLACE, e.place);
 		EXPECT_STREQ("launch", e.op);
 		EXPECT_STREQ(tag, e.tag);

@@ -75,7 +75,7 @@ TEST_F(blocking, each_operation)
 	OK(npu_stream_wait_stream(other, self->s));
 	OK(npu_stream_query(other));
 	OK(npu_stream_callback(self->s, gate_hold, &g, 0));
-	EXPECT_EQ(1, g.left);
+	EXPECT_EQ(1, atomic_load(&g.left));
 	OK(npu_stream_query(self->s));
 	OK(npu_event_destroy(e));
 	OK(npu_free(p));
