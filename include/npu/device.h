@@ -166,8 +166,9 @@ NPU_API int npu_device_restart(int device, uint32_t flags, int64_t timeout_ms);
  * @cause: as npu_device_health.cause; 0: no fault
  * @arg: as it was registered
  *
- * Runs in the thread that made the change or found it out, with no lock held, and may call
- * everything that this thread may.
+ * Runs in the thread that made the change or found it out, so in several at the same time, with no
+ * lock held, and may call everything that this thread may; what would wait for the restart that
+ * called it gives -EDEADLK.
  */
 typedef void npu_device_fn(int device, int from, int to, int cause, void *arg);
 

@@ -592,13 +592,14 @@ TEST_F(recover, another_part_is_not_taken)
 struct saw {
 	_Atomic int nr;
 	int device[32], from[32], to[32], cause[32];
-	int mem_info;
+	_Atomic int mem_info;
 };
 
+/* Threads may be in it at the same time. */
 static void watch(int device, int from, int to, int cause, void *arg)
 {
 	struct saw *w = arg;
-	int i = atomic_load(&w->nr);
+	int i = atomic_fetch_add(&w->nr, 1);
 	size_t free_bytes;
 
 	if (i < 32) {
@@ -607,8 +608,8 @@ static void watch(int device, int from, int to, int cause, void *arg)
 		w->to[i] = to;
 		w->cause[i] = cause;
 	}
-	w->mem_info |= npu_device_mem_info(device, &free_bytes, NULL);
-	atomic_store(&w->nr, i + 1);
+	if (npu_device_mem_info(device, &free_bytes, NULL))
+		atomic_store(&w->mem_info, 1);
 }
 
 static bool saw(const struct saw *w, int i, int from, int to, int cause)
