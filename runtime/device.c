@@ -482,9 +482,13 @@ static void closing_end(struct rt_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* Waits until the device has nothing to do; only that it did not come to that is an error. */
+/*
+ * Waits until the device has nothing to do; only that it did not come to that is an error, and the
+ * thread's record says nothing else.
+ */
 static int drain(struct rt_device *dev, uint64_t deadline)
 {
+	struct rt_record before;
 	struct handles l;
 	int err;
 
@@ -493,9 +497,13 @@ static int drain(struct rt_device *dev, uint64_t deadline)
 	pthread_mutex_unlock(&dev->lock);
 	if (err)
 		return err;
+	rt_record_save(&before);
 	err = sync_all_of(&l, deadline);
 	list_free(&l);
-	return err == -ETIMEDOUT ? err : 0;
+	if (err == -ETIMEDOUT)
+		return err;
+	rt_record_restore(&before);
+	return 0;
 }
 
 static int destroy_contexts(struct rt_device *dev, uint64_t deadline)
