@@ -22,15 +22,21 @@
 
 /* ---- which steps fail ---------------------------------------------------------- */
 
+#define STEP_NONE UINT32_MAX
+
 enum step_mode {
 	STEP_FAIL,	/* one fails */
 	STEP_AGAIN,	/* one was interrupted: EINTR, which nobody may notice */
 	STEP_DRY,	/* from one on nothing is to be had: memory, descriptors, threads */
 	STEP_LEFT,	/* one that gives something back to the device fails and does not do it */
+	STEP_ALLOC,	/* the device finds no memory, or no thread, of the kind variant */
+	STEP_TASK,	/* a task fails */
 	STEP_MODES
 };
 
-static const char *const step_mode_name[STEP_MODES] = { "fail", "again", "dry", "left" };
+static const char *const step_mode_name[STEP_MODES] = {
+	"fail", "again", "dry", "left", "alloc", "task",
+};
 
 /* Calls of a node are told apart from the process's. */
 #define STEP_NODE 1000
@@ -39,10 +45,12 @@ static const char *const step_mode_name[STEP_MODES] = { "fail", "again", "dry", 
 #define STEP_NODE_IOCTL (STEP_NODE + HAL_SYS_ioctl)
 #define STEP_NODE_MMAP (STEP_NODE + HAL_SYS_mmap)
 #define STEP_NODE_MUNMAP (STEP_NODE + HAL_SYS_munmap)
+/* What the device made fail by itself. */
+#define STEP_DEVICE 2000
 
 /**
  * struct step_hit - the step that failed
- * @call: enum hal_sys_call, or STEP_NODE_*
+ * @call: enum hal_sys_call, STEP_NODE_*, or STEP_DEVICE
  * @arg: of an ioctl its number, of a futex its operation
  * @code: the errno that it failed with
  */
@@ -55,7 +63,7 @@ struct step_hit {
 /* What fails: read by every thread, written while nothing is armed. */
 static struct {
 	enum step_mode mode;
-	uint32_t at;		/* 1: the next one; 0: none */
+	uint32_t at;		/* 1: the next one; STEP_NONE: none */
 	uint32_t variant;	/* of the errno */
 	bool all_threads;
 } step_plan;
@@ -65,6 +73,12 @@ static _Atomic uint32_t step_count;
 static _Atomic uint32_t step_hits;
 static struct step_hit step_hit;	/* the first; written by whoever counts it */
 static __thread bool step_mine, step_spared;
+
+/* Those that the device makes fail by itself are not counted here. */
+static bool step_by_device(void)
+{
+	return step_plan.mode == STEP_ALLOC || step_plan.mode == STEP_TASK;
+}
 
 static bool step_counts(void)
 {
@@ -169,14 +183,14 @@ static int step_now(int call, unsigned long arg)
 	bool gives = call == STEP_NODE_IOCTL && step_gives(arg);
 	uint32_t n;
 
-	if (!step_counts())
+	if (!step_counts() || step_by_device())
 		return 0;
 	if ((step_plan.mode == STEP_DRY && !step_wants(call, arg)) ||
 	    (step_plan.mode == STEP_AGAIN && !step_repeats(call)) ||
 	    (step_plan.mode == STEP_LEFT && !gives))
 		return 0;
 	n = atomic_fetch_add(&step_count, 1) + 1;
-	if (!step_plan.at || n < step_plan.at || (n > step_plan.at && step_plan.mode != STEP_DRY))
+	if (n < step_plan.at || (n > step_plan.at && step_plan.mode != STEP_DRY))
 		return 0;
 	if (!atomic_fetch_add(&step_hits, 1))
 		step_hit = (struct step_hit){ call, arg, step_code(call, arg) };
@@ -253,6 +267,30 @@ static void steps_install(void)
 	hal_sys_judge_set(step_judge);
 }
 
+/* Sets the rule of the device's own failures so that number @at from now on is hit; 0: none. */
+static void step_rule(uint32_t at)
+{
+	char rule[64];
+
+	if (step_plan.mode == STEP_ALLOC)
+		simnpu_test_fail(step_plan.variant, at, 1, ENOMEM);
+	else if (!at)
+		simnpu_fault_clear();
+	else if (snprintf(rule, sizeof(rule), "task,code=ENOMEM,nth=%u", at) < 0 ||
+		 simnpu_fault_set(rule, NULL))
+		abort();
+}
+
+/* How often the device's own failures were asked for since the rule was set. */
+static uint32_t step_seen(void)
+{
+	struct simnpu_fault_rule r;
+
+	if (step_plan.mode == STEP_ALLOC)
+		return simnpu_test_calls(step_plan.variant);
+	return simnpu_fault_list(&r, 1) ? (uint32_t)r.seen : 0;
+}
+
 static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, bool all_threads)
 {
 	atomic_store(&step_count, 0);
@@ -263,7 +301,21 @@ static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, bool al
 	step_plan.at = at;
 	step_plan.all_threads = all_threads;
 	step_mine = true;
+	if (step_by_device())
+		step_rule(at);
 	atomic_store(&step_armed, true);
+}
+
+/* What the device has seen so far is counted, and it goes on from there; false: no more. */
+static bool step_note_seen(void)
+{
+	uint32_t seen = step_seen(), n = atomic_fetch_add(&step_count, seen) + seen;
+
+	if (n < step_plan.at)
+		return true;
+	if (!atomic_exchange(&step_hits, 1))
+		step_hit = (struct step_hit){ STEP_DEVICE, step_plan.variant, ENOMEM };
+	return false;
 }
 
 /* True: a step failed. */
@@ -271,20 +323,45 @@ static bool step_disarm(void)
 {
 	atomic_store(&step_armed, false);
 	step_mine = false;
+	if (step_by_device()) {
+		step_note_seen();
+		step_rule(0);
+	}
 	return atomic_load(&step_hits);
 }
 
-/* For the helpers of a call, which are no part of it. */
+/* For the helpers of a call, which are no part of it: the record stays the call's. */
 static void step_spare(bool on)
 {
+	static __thread struct hal_error record;
+
+	if (on == step_spared)
+		return;
 	step_spared = on;
+	if (on)
+		record = *hal_error_last();
+	else if (record.code)
+		hal_fail_record(&record);
+	else
+		npu_error_clear();
+	/* tasks run when they run: those of helpers fail, too */
+	if (!atomic_load(&step_armed) || step_plan.mode != STEP_ALLOC)
+		return;
+	if (on) {
+		step_note_seen();
+		step_rule(0);
+	} else if (atomic_load(&step_count) < step_plan.at) {
+		step_rule(step_plan.at - atomic_load(&step_count));
+	}
 }
 
 static const char *step_hit_name(const struct step_hit *h, char *buf, size_t size)
 {
 	const char *name = hal_sys_call_name((unsigned int)h->call % STEP_NODE);
 
-	if (h->call == STEP_NODE_IOCTL)
+	if (h->call == STEP_DEVICE)
+		snprintf(buf, size, "%s: errno %d", step_mode_name[step_plan.mode], h->code);
+	else if (h->call == STEP_NODE_IOCTL)
 		snprintf(buf, size, "ioctl 0x%02lx: errno %d", h->arg & 0xff, h->code);
 	else
 		snprintf(buf, size, "%s%s: errno %d", h->call >= STEP_NODE ? "node " : "",
