@@ -7,7 +7,7 @@
 #include "selftests/drivers/simnpu_recovery.h"
 #include "selftests/npu_kselftest.h"
 
-/* ---- the text ---- */
+/* ---- the text -------------------------------------------------------------------- */
 
 static const struct {
 	const char *text;
@@ -163,7 +163,7 @@ TEST(too_many_and_too_long)
 	EXPECT_EQ(SIMNPU_FAULT_TEXT - 1, pos);
 }
 
-/* ---- when ---- */
+/* ---- when ------------------------------------------------------------------------ */
 
 FIXTURE(rules)
 {
@@ -283,7 +283,7 @@ TEST_F(rules, whom)
 	EXPECT_TRUE(marked(&self->r2));
 }
 
-/* ---- ioctls ---- */
+/* ---- ioctls ---------------------------------------------------------------------- */
 
 TEST_F(rules, every_ioctl_fails)
 {
@@ -366,7 +366,7 @@ TEST_F(rules, ioctls_that_break_the_device)
 	EXPECT_EQ(EREMOTEIO, info_of(self->other.fd).cause);
 }
 
-/* ---- tasks ---- */
+/* ---- tasks ----------------------------------------------------------------------- */
 
 static uint64_t put_op(struct ring *r, uint8_t op, uint64_t mem)
 {
@@ -549,7 +549,7 @@ TEST_F(rules, a_task_that_is_parked)
 	EXPECT_EQ(1, l.hit);
 }
 
-/* ---- allocations, and the seam ---- */
+/* ---- allocations, and the seam --------------------------------------------------- */
 
 TEST_F(rules, allocations)
 {
@@ -611,7 +611,7 @@ TEST_F(rules, calls_through_the_seam)
 	EXPECT_EQ(0, dev_close(fd));
 }
 
-/* ---- the option ---- */
+/* ---- the option ------------------------------------------------------------------ */
 
 static const char *option_text;
 
@@ -650,7 +650,7 @@ TEST(the_option)
 	EXPECT_EQ(0, dev_close(c.fd));
 }
 
-/* ---- many at once ---- */
+/* ---- many at once ---------------------------------------------------------------- */
 
 static _Atomic bool over;
 

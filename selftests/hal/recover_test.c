@@ -94,7 +94,7 @@ TEST_ABOUT(recover, stop_discards, NPU_CAP_ABORT)
 	waiter_end(&w);
 	waiter_end(&all);
 	EXPECT_EQ(-ECANCELED, w.rc);
-	EXPECT_TRUE(strstr(w.text, "stopped")) TH_LOG("%s", w.text);
+	EXPECT_NE(NULL, strstr(w.text, "stopped")) TH_LOG("%s", w.text);
 	EXPECT_EQ(-ECANCELED, all.rc);
 	EXPECT_EQ(-ESHUTDOWN, launch_nop(b, s));
 	EXPECT_EQ(-ESHUTDOWN, hal_stream_sync(s, LONG_MS, 0));
@@ -118,11 +118,11 @@ TEST_ABOUT(recover, a_new_generation, NPU_CAP_ABORT)
 	MEMORY_OR_REFUSED(b, 64, &word);
 	ASSERT_EQ(0, copy_now(b, word, &in, 8));
 	ASSERT_EQ(0, busy_stream(b, &s, NULL));
-	EXPECT_EQ(1, b->dev->generation);
+	EXPECT_EQ(1, hal_load_relaxed(&b->dev->generation));
 	EXPECT_EQ(-EBUSY, hal_device_restart(b->dev, 0, LONG_MS));
 	ASSERT_EQ(0, hal_device_stop(b->dev, LONG_MS));
 	ASSERT_EQ(0, hal_device_restart(b->dev, 0, LONG_MS));
-	EXPECT_EQ(2, b->dev->generation);
+	EXPECT_EQ(2, hal_load_relaxed(&b->dev->generation));
 
 	/* streams are of the past, and say so */
 	EXPECT_EQ(-ESTALE, launch_nop(b, s));
@@ -160,7 +160,7 @@ TEST_ABOUT(recover, again_and_again, NPU_CAP_ABORT)
 		ASSERT_EQ(0, launch_delay(b, s, MINUTE));
 		ASSERT_EQ(0, hal_device_stop(b->dev, LONG_MS));
 		ASSERT_EQ(0, hal_device_restart(b->dev, 0, LONG_MS));
-		ASSERT_EQ(i + 1, b->dev->generation);
+		ASSERT_EQ(i + 1, hal_load_relaxed(&b->dev->generation));
 	}
 	ASSERT_EQ(0, copy_now(b, &out, word, 8));
 	EXPECT_EQ(20, out);
@@ -187,11 +187,11 @@ TEST_ABOUT(recover, another_device_goes_on, NPU_CAP_ABORT)
 	ASSERT_EQ(0, hal_stream_create(ctx, &attr, &t));
 	ASSERT_EQ(0, busy_stream(b, &s, NULL));
 	ASSERT_EQ(0, hal_device_stop(b->dev, LONG_MS));
-	EXPECT_EQ(HAL_DEVICE_OPEN, dev->state);
+	EXPECT_EQ(HAL_DEVICE_OPEN, hal_load_relaxed(&dev->state));
 	EXPECT_EQ(0, hal_stream_sync(t, LONG_MS, 0));
 	EXPECT_EQ(0, hal_stream_query(t));
 	ASSERT_EQ(0, hal_device_restart(b->dev, 0, LONG_MS));
-	EXPECT_EQ(1, dev->generation);
+	EXPECT_EQ(1, hal_load_relaxed(&dev->generation));
 	EXPECT_EQ(0, hal_stream_destroy(t, LONG_MS));
 	EXPECT_EQ(0, hal_context_destroy(h, LONG_MS));
 	hal_context_put(ctx);
@@ -267,7 +267,7 @@ TEST_ABOUT(recover, abort_ends_waits, NPU_CAP_ABORT)
 	ASSERT_EQ(0, hal_stream_abort(s, LONG_MS));
 	waiter_end(&w);
 	EXPECT_EQ(-ECANCELED, w.rc);
-	EXPECT_TRUE(strstr(w.text, "aborted")) TH_LOG("%s", w.text);
+	EXPECT_NE(NULL, strstr(w.text, "aborted")) TH_LOG("%s", w.text);
 	EXPECT_EQ(0, hal_stream_query(s));
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
 	/* who waited for it goes on, and may learn of the failure */
@@ -332,8 +332,8 @@ TEST_ABOUT(recover, while_threads_submit, NPU_CAP_ABORT)
 	x.stop = 1;
 	for (i = 0; i < 3; i++)
 		pthread_join(th[i], NULL);
-	EXPECT_EQ(0, x.wrong);
-	EXPECT_EQ(31, b->dev->generation);
+	EXPECT_EQ(0, hal_load_relaxed(&x.wrong));
+	EXPECT_EQ(31, hal_load_relaxed(&b->dev->generation));
 }
 
 TEST_HARNESS_MAIN

@@ -160,7 +160,7 @@ TEST_F(judge, lets_happen)
 		EXPECT_FALSE(failed(o, c, self->page, self->fd))
 			TH_LOG("%s: %s", hal_sys_call_name(c), strerror(errno));
 		EXPECT_EQ(1, atomic_load(&times));
-		EXPECT_EQ(c, asked);
+		EXPECT_EQ(c, (int)asked);
 	}
 	EXPECT_FALSE(failed(o, HAL_SYS_close, self->page, self->fd));
 	EXPECT_FALSE(is_open(self->fd));

@@ -630,19 +630,19 @@ TEST_F(recover, observers_see_all_changes)
 	OK(npu_device_restart(0, 0, 5000));
 	OK(npu_device_reset(0, 5000));
 	OK(npu_stream_create(NULL, &self->s));
-	EXPECT_EQ(5, a.nr);
+	EXPECT_EQ(5, atomic_load(&a.nr));
 	EXPECT_TRUE(saw(&a, 0, NPU_DEVICE_OPEN, NPU_DEVICE_FAULTED, -ENOLINK));
 	EXPECT_TRUE(saw(&a, 1, NPU_DEVICE_FAULTED, NPU_DEVICE_STOPPED, -ENOLINK));
 	EXPECT_TRUE(saw(&a, 2, NPU_DEVICE_STOPPED, NPU_DEVICE_OPEN, 0));
 	EXPECT_TRUE(saw(&a, 3, NPU_DEVICE_OPEN, NPU_DEVICE_CLOSED, 0));
 	EXPECT_TRUE(saw(&a, 4, NPU_DEVICE_CLOSED, NPU_DEVICE_OPEN, 0));
-	EXPECT_EQ(0, a.mem_info);
-	EXPECT_EQ(5, b.nr);
+	EXPECT_EQ(0, atomic_load(&a.mem_info));
+	EXPECT_EQ(5, atomic_load(&b.nr));
 	OK(npu_device_unobserve(ia));
 	EXPECT_EQ(-ENOENT, npu_device_unobserve(ia));
 	OK(npu_device_stop(0, 5000));
-	EXPECT_EQ(5, a.nr);
-	EXPECT_EQ(6, b.nr);
+	EXPECT_EQ(5, atomic_load(&a.nr));
+	EXPECT_EQ(6, atomic_load(&b.nr));
 	/* what failed inside an observer is not the caller's */
 	npu_error_clear();
 	OK(npu_device_restart(0, 0, 5000));
@@ -668,7 +668,7 @@ TEST_F(recover, observers_that_do_things)
 	ASSERT_TRUE(simnpu_test_device_fault(0, "link"));
 	OK(npu_device_observe(only_once, NULL, &own_id));
 	OK(npu_device_restart(0, 0, 5000));
-	EXPECT_EQ(1, once_calls);
+	EXPECT_EQ(1, atomic_load(&once_calls));
 	EXPECT_EQ(0, from_inside[0]);
 	EXPECT_EQ(-EDEADLK, from_inside[1]);
 	EXPECT_EQ(-EDEADLK, from_inside[2]);
@@ -694,7 +694,7 @@ TEST_F(recover, an_observer_restarts)
 	/* the pool finds it with a lock held, and tells later */
 	npu_stream_lease(0, 4, &self->s);
 	health(0);
-	EXPECT_EQ(1, mended);
+	EXPECT_EQ(1, atomic_load(&mended));
 	EXPECT_EQ(NPU_DEVICE_OPEN, health(0).state);
 	EXPECT_EQ(2, health(0).generation);
 	EXPECT_EQ(0, use(NPU_STREAM_CURRENT));
@@ -805,8 +805,8 @@ TEST_F(recover, in_a_crowd)
 	for (i = 0; i < 4; i++)
 		pthread_join(th[i], NULL);
 	EXPECT_EQ(20, good);
-	EXPECT_EQ(0, c.wrong);
-	EXPECT_EQ(0, w.mem_info);
+	EXPECT_EQ(0, atomic_load(&c.wrong));
+	EXPECT_EQ(0, atomic_load(&w.mem_info));
 	EXPECT_EQ(21, health(0).generation);
 	EXPECT_EQ(0, use(NPU_STREAM_CURRENT));
 	OK(npu_device_unobserve(id));
