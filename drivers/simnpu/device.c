@@ -29,6 +29,9 @@ static const struct {
 		     NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | \
 		     NPU_CAP_HOST_ALLOC | NPU_CAP_HOST_REGISTER)
 
+/* No device tells more ranges that errors have hit. */
+#define POISON_LIMIT 65536u
+
 static _Atomic uint64_t last_context_id;
 
 /**
@@ -260,9 +263,10 @@ static int device_poison(struct hal_device *base, struct hal_poison *list, uint3
 	struct simnpu_poison p = { .index = 0 };
 	int err;
 
+	/* the end is the device's word; without one all that was told counts */
 	for (;; p.index++) {
 		err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_POISON, &p);
-		if (err == -ENOENT)
+		if (err == -ENOENT || p.index == POISON_LIMIT)
 			return (int)p.index;
 		if (err)
 			return hal_fail(err, "device_restart",

@@ -104,6 +104,10 @@ static int fake_open(const char *path, int flags, unsigned int mode)
 		errno = ENOENT;
 		return -1;
 	}
+	if (fake.unplugged >> node & 1) {
+		errno = ENODEV;
+		return -1;
+	}
 	return fd_new(node);
 }
 
@@ -248,7 +252,20 @@ static int simple(unsigned long request, void *arg)
 	case SIMNPU_IOCTL_NOTIFY:
 	case SIMNPU_IOCTL_COPY:
 	case SIMNPU_IOCTL_CALLBACK_DONE:
+	case SIMNPU_IOCTL_QUEUE_ABORT:
+	case SIMNPU_IOCTL_DEVICE_STOP:
+	case SIMNPU_IOCTL_DEVICE_RESTART:
 		return 0;
+	case SIMNPU_IOCTL_QUEUE_AT:
+		((struct simnpu_at *)arg)->seq = fake.at.seq;
+		((struct simnpu_at *)arg)->cookie = fake.at.cookie;
+		((struct simnpu_at *)arg)->op = fake.at.op;
+		((struct simnpu_at *)arg)->tag = fake.at.tag;
+		return fake.at.seq ? 0 : ENODATA;
+	case SIMNPU_IOCTL_POISON:
+		((struct simnpu_poison *)arg)->addr = 4096ull * ((struct simnpu_poison *)arg)->index;
+		((struct simnpu_poison *)arg)->size = 64;
+		return ((struct simnpu_poison *)arg)->index < fake.poison_count ? 0 : ENOENT;
 	default:
 		return ENOTTY;
 	}

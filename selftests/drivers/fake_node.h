@@ -73,6 +73,9 @@ struct fake_queue {
  * @callback_count: 1 while it is there
  * @done_count: CALLBACK_DONE calls
  * @stopped: CALLBACK_STOP was called
+ * @at: what QUEUE_AT gives; seq 0: nothing
+ * @poison_count: how many ranges POISON tells
+ * @unplugged: a bit per node that gives ENODEV
  */
 struct fake {
 	uint32_t nodes;
@@ -100,6 +103,9 @@ struct fake {
 	uint32_t callback_count;
 	uint32_t done_count;
 	bool stopped;
+	struct simnpu_at at;
+	uint32_t poison_count;
+	uint32_t unplugged;
 };
 
 extern struct fake fake;
