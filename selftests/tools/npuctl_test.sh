@@ -133,6 +133,7 @@ ok 'no device' none
 ok 'one device' one
 ok 'the null device' null
 ok 'a device that does not exist' refuses 'ENODEV' "$ctl" info 3
+ok 'and what to do about it' refuses 'npuctl info lists' "$ctl" info 3
 ok 'a bad visible list' refuses 'position 2' env NPU_VISIBLE_DEVICES=0,7 "$ctl" info
 ok 'options and where they are from' options
 ok 'an option that does not exist' refuses 'ENOENT' "$ctl" options nothing

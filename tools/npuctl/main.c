@@ -29,6 +29,8 @@ int failed(const char *what)
 
 	npu_last_error(&e);
 	fprintf(stderr, "npuctl: %s: %s: %s\n", what, npu_error_name(e.code), e.text);
+	if (e.hint[0])
+		fprintf(stderr, "  %s\n", e.hint);
 	return 1;
 }
 
