@@ -74,6 +74,12 @@
 #define NPU_TEST_TSAN 0
 #endif
 
+/*
+ * The allocators of the sanitizers do not carry their locks over fork(): a child that allocates may
+ * wait for ever, if other threads of the parent allocate as well.
+ */
+#define NPU_TEST_FORK_HANGS (NPU_TEST_ASAN || NPU_TEST_TSAN)
+
 /* There when the sanitizer or --coverage is. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 extern void __gcov_dump(void) __attribute__((weak));
