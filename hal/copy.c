@@ -57,6 +57,16 @@ static int poisoned(const struct hal_copy *c, const struct hal_device *dev, cons
 	return hal_hint(rc, "write the allocation as a whole, or npu_mem_set_safe()");
 }
 
+/* wrong: with which side; dev: the source's. */
+static HAL_COLD int refused(const struct hal_copy *c, const struct hal_device *dev,
+			    const char *which, const char *wrong, const char *op)
+{
+	if (wrong == hal_memory_unsafe)
+		return poisoned(c, dev, op);
+	return hal_fail(-EINVAL, op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
+			c->width, c->height, c->dst, c->src);
+}
+
 /**
  * hal_copy_check() - check a copy and resolve its direction
  * @c: the copy
@@ -73,7 +83,6 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 	uint64_t dst_span, src_span;
 	enum npu_copy_kind kind;
 	const char *wrong, *which;
-	bool cures;
 
 	*dst_dev = NULL;
 	*src_dev = NULL;
@@ -85,19 +94,16 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 	wrong = check_shape(c, &dst_span, &src_span);
 	if (wrong)
 		return hal_fail(-EINVAL, op, "%s", wrong);
-	wrong = hal_memory_look(c, dst_span, src_span, dst_dev, src_dev, &which, &cures);
-	if (unlikely(wrong == hal_memory_unsafe))
-		return poisoned(c, *src_dev, op);
-	if (wrong)
-		return hal_fail(-EINVAL, op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
-				c->width, c->height, c->dst, c->src);
+	wrong = hal_memory_look(c, dst_span, src_span, dst_dev, src_dev, &which);
+	if (unlikely(wrong) && wrong != hal_memory_cured)
+		return refused(c, *src_dev, which, wrong, op);
 	kind = kind_of(*dst_dev, *src_dev);
 	if (c->kind != NPU_COPY_AUTO && c->kind != kind)
 		return hal_fail(-EINVAL, op, "said to go from %s, but goes from %s (%p from %p)",
 				kind_names[c->kind], kind_names[kind], c->dst, c->src);
 	c->kind = kind;
 	c->peer = kind == NPU_COPY_D2D && *dst_dev != *src_dev;
-	return unlikely(cures) && c->dst_pitch == c->width;
+	return unlikely(wrong) && c->dst_pitch == c->width;
 }
 
 /* What fails at once may be a fault of the device. */

@@ -411,13 +411,13 @@ int hal_memory_add_device(struct hal_device *dev);
 void hal_memory_del_device(struct hal_device *dev);
 /*
  * Looks both sides of a copy up: their devices, no references. Returns NULL, or what is wrong and
- * with *which side: hal_memory_unsafe of a source that must not be read. *cures: the destination is
- * unsafe, and all of it.
+ * with *which side: hal_memory_unsafe of a source that must not be read; hal_memory_cured when
+ * nothing is wrong, and the destination is unsafe, and all of it.
  */
-extern const char hal_memory_unsafe[];
+extern const char hal_memory_unsafe[], hal_memory_cured[];
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
 			    struct hal_device **dst_dev, struct hal_device **src_dev,
-			    const char **which, bool *cures);
+			    const char **which);
 /* Unsafe memory was written as a whole. */
 void hal_memory_written(void *ptr);
 /* Checks a range of device memory; its device, no reference. 1: it is unsafe, and all of it. */

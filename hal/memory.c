@@ -476,13 +476,14 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 }
 
 const char hal_memory_unsafe[] = "its content may be spoilt by an uncorrectable memory error";
+const char hal_memory_cured[] = "";
 
 /*
  * Looks at the span of bytes that begins at ptr: whose device memory it is (NULL:
  * the host's), and whether it may be used. Returns NULL or what is wrong with it,
- * of unsafe memory hal_memory_unsafe; *whole: it is all of the allocation.
+ * of unsafe memory hal_memory_unsafe.
  */
-static const char *look_locked(const void *ptr, uint64_t span, struct hal_device **dev, bool *whole)
+static const char *look_locked(const void *ptr, uint64_t span, struct hal_device **dev)
 {
 	uint64_t start = (uint64_t)(uintptr_t)ptr, last = start + (span - 1);
 	struct hal_memory *m = memory_of(hal_range_find(&map, start));
@@ -500,7 +501,6 @@ static const char *look_locked(const void *ptr, uint64_t span, struct hal_device
 			*dev = m->ctx->dev;
 		} else if (m->kind == HAL_MEMORY_UNSAFE) {
 			*dev = m->ctx->dev;
-			*whole = span == m->size;
 			return hal_memory_unsafe;
 		}
 		return NULL;
@@ -513,15 +513,23 @@ static const char *look_locked(const void *ptr, uint64_t span, struct hal_device
 	return NULL;
 }
 
+/* Whether a span, which was looked at, is all of its allocation. */
+static HAL_COLD bool whole_locked(const void *ptr, uint64_t span)
+{
+	return memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr))->size == span;
+}
+
 int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op)
 {
 	const char *wrong;
-	bool whole;
+	bool whole = false;
 
 	pthread_rwlock_rdlock(&map_lock);
-	wrong = look_locked(ptr, size, dev, &whole);
+	wrong = look_locked(ptr, size, dev);
+	if (unlikely(wrong == hal_memory_unsafe))
+		whole = whole_locked(ptr, size);
 	pthread_rwlock_unlock(&map_lock);
-	if (wrong == hal_memory_unsafe)
+	if (unlikely(wrong == hal_memory_unsafe))
 		return whole;
 	if (!wrong && !*dev)
 		wrong = "not device memory";
@@ -530,21 +538,24 @@ int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const
 
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
 			    struct hal_device **dst_dev, struct hal_device **src_dev,
-			    const char **which, bool *cures)
+			    const char **which)
 {
-	const char *wrong;
-	bool whole;
+	const char *wrong, *cured = NULL;
 
 	*which = "destination";
-	*cures = false;
 	pthread_rwlock_rdlock(&map_lock);
-	wrong = look_locked(c->dst, dst_span, dst_dev, cures);
-	if (!wrong || wrong == hal_memory_unsafe) {
+	wrong = look_locked(c->dst, dst_span, dst_dev);
+	if (unlikely(wrong == hal_memory_unsafe)) {
+		if (whole_locked(c->dst, dst_span))
+			cured = hal_memory_cured;
+		wrong = NULL;
+	}
+	if (!wrong) {
 		*which = "source";
-		wrong = look_locked(c->src, src_span, src_dev, &whole);
+		wrong = look_locked(c->src, src_span, src_dev);
 	}
 	pthread_rwlock_unlock(&map_lock);
-	return wrong;
+	return wrong ? wrong : cured;
 }
 
 /* ---- after an uncorrectable error ---------------------------------------------------------- */

@@ -159,13 +159,16 @@ static uint64_t __attribute__((cold, noinline)) heir(int d, uint64_t stream)
 	return rt_successor(d, stream, &now) ? 0 : now;
 }
 
+/* The stream to be put back is stale. */
+static inline bool outdated(const struct npu_guard *g)
+{
+	return (g->what & SAVED_STREAM) && unlikely(g->stream.h) && !alive(g->stream.h);
+}
+
 static inline void put_back(struct npu_guard *g, struct rt_thread *t)
 {
-	uint64_t s = g->stream.h;
-
 	if (g->what & SAVED_STREAM)
-		t->dev[g->stream_device].current = unlikely(s) && unlikely(!alive(s)) ?
-						   heir(g->stream_device, s) : s;
+		t->dev[g->stream_device].current = g->stream.h;
 	t->device = g->device;
 	t->context = g->context.h;
 	rt_thread_zero(t);
@@ -199,6 +202,8 @@ static int __attribute__((cold, noinline)) end_slow(struct npu_guard *g, uint64_
 	}
 	if (g->what & SECONDARY)
 		secondary = t->dev[g->stream_device].current;
+	if (outdated(g))
+		g->stream.h = heir(g->stream_device, g->stream.h);
 	put_back(g, t);
 	return secondary ? join(secondary, place) : 0;
 }
@@ -210,7 +215,7 @@ NPU_API int npu_guard_end(struct npu_guard *guard)
 
 	if (unlikely(!guard || !t || guard->magic != MAGIC || guard->thread != t->id ||
 		     guard->pad != t->life || t->epoch != hal_load_acquire(&rt.epoch) ||
-		     (guard->what & SECONDARY) || !in_range(guard)))
+		     (guard->what & SECONDARY) || !in_range(guard) || outdated(guard)))
 		return end_slow(guard, RT_PLACE);
 	put_back(guard, t);
 	return 0;
