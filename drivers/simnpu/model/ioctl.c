@@ -394,7 +394,8 @@ static int ioctl_ruled(struct model_file *f, unsigned long request, void *arg)
 }
 
 /* No node, the child of a fork, a device in another state than OK, or something is to fail. */
-static int ioctl_odd(struct model_file *f, unsigned long request, void *arg)
+static __attribute__((noinline)) int ioctl_odd(struct model_file *f, unsigned long request,
+					       void *arg)
 {
 	unsigned int nr = _IOC_NR(request);
 	int rc;

@@ -212,9 +212,10 @@ static int run_xfer(struct model_worker *w, struct model_queue *q, const struct 
 	return -model_xfer(q->dev, w->token, &c, addr);
 }
 
-/* Runs a task: 0, a positive errno, or MODEL_TASK_*. */
-static int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
-		    const struct simnpu_desc *slot, uint64_t *addr)
+/* Runs a task: 0, a positive errno, or MODEL_TASK_*. Inline for run_head(), which all tasks pass. */
+static inline __attribute__((always_inline))
+int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+	     const struct simnpu_desc *slot, uint64_t *addr)
 {
 	if (unlikely(d->flags) && (d->op != SIMNPU_OP_CALLBACK || d->flags & ~SIMNPU_DESC_NOBLOCK))
 		return EINVAL;

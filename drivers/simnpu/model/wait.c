@@ -439,8 +439,9 @@ static bool alone(struct model_device *dev)
 	return !hal_load_relaxed(&dev->thread_count) && model_thread_need(dev);
 }
 
-static int wait_slow(struct model_queue *q, uint64_t uid, const struct simnpu_wait *w,
-		     struct model_worker *worker)
+static __attribute__((noinline)) int wait_slow(struct model_queue *q, uint64_t uid,
+					       const struct simnpu_wait *w,
+					       struct model_worker *worker)
 {
 	uint32_t mode = w->flags & SIMNPU_WAIT_MODE;
 	bool help = !(w->flags & SIMNPU_WAIT_NO_BORROW);

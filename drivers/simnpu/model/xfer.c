@@ -111,13 +111,26 @@ static struct model_device *device_for(struct model_device *dev, uint64_t addr, 
 	return peer ? model_device_pin(addr) : NULL;
 }
 
-static int translate(struct model_device *on, uint64_t addr, uint64_t size, char **host,
-		     uint64_t *fault, enum model_access access)
+/* What could not be translated; written: the copy that writes there, NULL: it is read. */
+static __attribute__((noinline)) int refused(struct model_device *on, uint64_t addr, uint64_t size,
+					     char **host, uint64_t *fault,
+					     const struct simnpu_copy *written)
 {
-	if (on && model_memory_find(&on->mem, addr, size, host, NULL))
-		return 0;
+	enum model_access access = MODEL_READ;
+
+	if (written)
+		access = written->height > 1 && written->dst_pitch != written->width ?
+			 MODEL_WRITE : MODEL_REWRITE;
 	*fault = addr;
 	return on ? model_poison_find(&on->mem, addr, size, access, host) : -EFAULT;
+}
+
+static int translate(struct model_device *on, uint64_t addr, uint64_t size, char **host,
+		     uint64_t *fault, const struct simnpu_copy *written)
+{
+	if (likely(on && model_memory_find(&on->mem, addr, size, host, NULL)))
+		return 0;
+	return refused(on, addr, size, host, fault, written);
 }
 
 static int host_side(uint64_t addr, char **host, uint64_t *fault)
@@ -157,7 +170,6 @@ static int xfer_on(struct model_device *dev, uint32_t token, const struct simnpu
 	};
 	uint64_t dst_span = span(c->dst_pitch, c->width, c->height);
 	uint64_t src_span = c->kind ? span(c->src_pitch, c->width, c->height) : 1;
-	bool gaps = c->height > 1 && c->dst_pitch != c->width;
 	char *src = NULL;
 	int rc;
 
@@ -166,12 +178,11 @@ static int xfer_on(struct model_device *dev, uint32_t token, const struct simnpu
 	if (c->kind == SIMNPU_COPY_TO_HOST)
 		rc = host_side(c->dst, &x.dst, addr);
 	else
-		rc = translate(to, c->dst, dst_span, &x.dst, addr,
-			       gaps ? MODEL_WRITE : MODEL_REWRITE);
+		rc = translate(to, c->dst, dst_span, &x.dst, addr, c);
 	if (!rc && c->kind == SIMNPU_COPY_TO_DEVICE)
 		rc = host_side(c->src, &src, addr);
 	else if (!rc && c->kind)
-		rc = translate(from, c->src, src_span, &src, addr, MODEL_READ);
+		rc = translate(from, c->src, src_span, &src, addr, NULL);
 	if (rc)
 		return rc;
 	*addr = 0;
