@@ -176,8 +176,9 @@ static int run_wait(struct model_worker *w, struct model_queue *q, const struct 
 	return 0;
 }
 
-static int run_xfer(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
-		    const struct simnpu_desc *slot, uint64_t *addr)
+static inline __attribute__((always_inline))
+int run_xfer(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+	     const struct simnpu_desc *slot, uint64_t *addr)
 {
 	struct simnpu_copy c = { .height = 1 };
 	struct simnpu_desc_pitch pitch;
@@ -263,7 +264,8 @@ static bool may_borrow(struct model_worker *w, const struct simnpu_desc *d)
 }
 
 /* Gets the worker the token that a task needs; on false the queue is in a ready list. */
-static bool need_token(struct model_worker *w, struct model_queue *q, enum model_class class)
+static inline __attribute__((always_inline))
+bool need_token(struct model_worker *w, struct model_queue *q, enum model_class class)
 {
 	if (class == CLASS_CONTROL || class == w->class)
 		return true;
