@@ -262,13 +262,16 @@ static int simple(unsigned long request, void *arg)
 		((struct simnpu_at *)arg)->op = fake.at.op;
 		((struct simnpu_at *)arg)->tag = fake.at.tag;
 		return fake.at.seq ? 0 : ENODATA;
-	case SIMNPU_IOCTL_POISON:
-		((struct simnpu_poison *)arg)->addr = 4096ull * ((struct simnpu_poison *)arg)->index;
-		((struct simnpu_poison *)arg)->size = 64;
-		return ((struct simnpu_poison *)arg)->index < fake.poison_count ? 0 : ENOENT;
 	default:
 		return ENOTTY;
 	}
+}
+
+static int poison(struct simnpu_poison *p)
+{
+	p->addr = 4096ull * p->index;
+	p->size = 64;
+	return p->index < fake.poison_count ? 0 : ENOENT;
 }
 
 static int perform(int fd, unsigned long request, void *arg)
@@ -307,6 +310,8 @@ static int perform(int fd, unsigned long request, void *arg)
 		((struct simnpu_import *)arg)->handle = fake.next_handle++;
 		fake.live++;
 		return 0;
+	case SIMNPU_IOCTL_POISON:
+		return poison(arg);
 	case SIMNPU_IOCTL_CALLBACK_NEXT:
 		return callback_next(arg);
 	case SIMNPU_IOCTL_CALLBACK_STOP:

@@ -213,7 +213,7 @@ int run_xfer(struct model_worker *w, struct model_queue *q, const struct simnpu_
 	return -model_xfer(q->dev, w->token, &c, addr);
 }
 
-/* Runs a task: 0, a positive errno, or MODEL_TASK_*. Inline for run_head(), which all tasks pass. */
+/* Runs a task: 0, a positive errno, or MODEL_TASK_*. Inline, as all tasks pass. */
 static inline __attribute__((always_inline))
 int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
 	     const struct simnpu_desc *slot, uint64_t *addr)
