@@ -657,10 +657,10 @@ TEST_F(state, by_rule)
 {
 	struct ctx a;
 
-	ASSERT_EQ(0, simnpu_fault_set("device,do=gone,ns=50000000,dev=0", NULL));
+	ASSERT_EQ(0, simnpu_fault_set("device,do=gone,ns=500000000,dev=0", NULL));
 	EXPECT_EQ(-ENODEV, ring_wait(&self->r, put_nop(&self->r)));
 	EXPECT_EQ(-ENODEV, dev_open(0));
-	nap_ms(60);
+	nap_ms(510);
 	ASSERT_EQ(0, ctx_open(&a, 0));
 	EXPECT_EQ(0, dev_close(a.fd));
 	ASSERT_EQ(0, simnpu_fault_set("ioctl:mem_create,do=reorder,dev=1", NULL));
