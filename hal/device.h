@@ -101,7 +101,7 @@ int hal_device_usable(struct hal_device *dev, const char *op);
  *
  * New work is refused from now on. Only what makes it worse counts: the first cause stays, and a
  * device that is stopped is not made faulted.
- * Context: any thread, any lock but that of the device's or a context's lists.
+ * Context: any thread, any lock.
  */
 void hal_device_report(struct hal_device *dev, uint32_t state, int cause);
 

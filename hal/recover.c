@@ -114,12 +114,17 @@ static void settle(struct hal_device *dev)
 	tell(dev, from, to);
 }
 
-static void note(struct hal_device *dev, int rc, const struct hal_health *h)
+/* A fault of an earlier generation, or one that is being mended, is no news. */
+static void note(struct hal_device *dev, uint64_t generation, int rc, const struct hal_health *h)
 {
 	if (rc == -ENODEV || (!rc && h->state == HAL_DEVICE_LOST))
 		hal_device_report(dev, HAL_DEVICE_LOST, -ENODEV);
-	else if (!rc && h->state == HAL_DEVICE_FAULTED)
+	if (rc || h->state != HAL_DEVICE_FAULTED)
+		return;
+	pthread_mutex_lock(&dev->lock);
+	if (!dev->recovering && hal_load_acquire(&dev->generation) == generation)
 		hal_device_report(dev, HAL_DEVICE_FAULTED, h->cause ? h->cause : -EIO);
+	pthread_mutex_unlock(&dev->lock);
 }
 
 /* Asks the driver; what it fills in the thread's record is not kept. */
@@ -127,6 +132,7 @@ static int ask(struct hal_device *dev, struct hal_health *h)
 {
 	const struct hal_device_ops *ops = dev->drv->device;
 	struct hal_error before = *hal_error_last();
+	uint64_t generation = hal_load_acquire(&dev->generation);
 	int rc;
 
 	memset(h, 0, sizeof(*h));
@@ -135,7 +141,7 @@ static int ask(struct hal_device *dev, struct hal_health *h)
 		return 0;
 	rc = ops->health(dev, h);
 	record_restore(&before);
-	note(dev, rc, h);
+	note(dev, generation, rc, h);
 	return rc;
 }
 
