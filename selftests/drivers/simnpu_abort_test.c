@@ -83,6 +83,24 @@ TEST_F(abort, what_is_queued_is_not_run)
 	EXPECT_EQ(-ECANCELED, ring_wait(&self->r, last));
 }
 
+/* Who has not learnt of one abort yet learns of it behind the next. */
+TEST_F(abort, twice)
+{
+	uint64_t first, last;
+
+	simnpu_test_pause(0, true);
+	first = put_nop(&self->r);
+	EXPECT_EQ(0, ring_abort(&self->r));
+	EXPECT_EQ(0, ring_abort(&self->r));
+	EXPECT_EQ(-ECANCELED, ring_wait(&self->r, first));
+	last = put_nop(&self->r);
+	EXPECT_EQ(0, ring_abort(&self->r));
+	simnpu_test_pause(0, false);
+	EXPECT_EQ(-ECANCELED, ring_wait(&self->r, first));
+	EXPECT_EQ(-ECANCELED, ring_wait(&self->r, last));
+	EXPECT_WORKS(&self->r);
+}
+
 TEST_F(abort, links_are_followed)
 {
 	struct simnpu_desc d = { .op = SIMNPU_OP_NOP };
@@ -291,16 +309,15 @@ TEST_F(abort, a_broken_ring_stays_broken)
 /* A task that does not end: the abort does not wait for ever, and comes true later. */
 TEST_F(abort, too_late)
 {
-	uint64_t before = hal_sys_now(), seq, last;
+	uint64_t before, seq, last;
 	struct waiting w;
 
 	ASSERT_EQ(0, simnpu_fault_set("task:launch,do=stuck", NULL));
-	seq = put_nop(&self->r2);
-	last = put_inc(&self->r, self->mem, 1);
-	seq = last;
+	seq = put_inc(&self->r, self->mem, 1);
 	last = put_inc(&self->r, self->mem, 1);
 	waiting_start(&w, &self->r, last, SIMNPU_WAIT_NO_BORROW | SIMNPU_WAIT_BLOCK);
-	nap_ms(20);
+	until_hit(1);
+	before = hal_sys_now();
 	EXPECT_EQ(-ETIME, ring_abort_until(&self->r, ms_from_now(20)));
 	EXPECT_LT(hal_sys_now() - before, SEC);
 	/* the wait did not have to wait for that */
@@ -366,9 +383,9 @@ TEST_F(abort, under_fire)
 	ASSERT_EQ(0, pthread_create(&a, NULL, abort_again_and_again, &self->r));
 	ASSERT_EQ(0, pthread_create(&b, NULL, abort_again_and_again, &self->r));
 	while (hal_sys_now() < end) {
-		put_inc(&self->r, self->mem, 1);
 		put_wait(&self->r, self->r2.handle, put_nop(&self->r2));
-		seq = put_delay(&self->r, n % 3 ? 0 : 200000);
+		put_delay(&self->r, n % 3 ? 0 : 200000);
+		seq = put_inc(&self->r, self->mem, 1);
 		rc = ring_wait(&self->r, seq);
 		EXPECT_TRUE(!rc || rc == -ECANCELED);
 		EXPECT_GE(timeline(&self->r), seq);
@@ -404,7 +421,7 @@ TEST_F(abort, and_destroyed)
 	ASSERT_EQ(0, ring_open(&r, &self->c));
 	ASSERT_EQ(0, simnpu_fault_set("task:launch,do=stuck", NULL));
 	put_inc(&r, self->mem, 1);
-	nap_ms(10);
+	until_hit(1);
 	ASSERT_EQ(0, pthread_create(&t, NULL, destroy_soon, &r));
 	rc = ring_abort_until(&r, ms_from_now(100));
 	EXPECT_TRUE(rc == -ETIME || rc == -ENOENT);

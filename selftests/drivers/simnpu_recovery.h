@@ -97,6 +97,17 @@ static inline void until_done(struct ring *r, uint64_t seq)
 		hal_cpu_relax();
 }
 
+/* Until the first rule has hit n times. */
+static inline void until_hit(uint64_t n)
+{
+	struct simnpu_fault_rule l = { .hit = 0 };
+
+	while (l.hit < n) {
+		nap_ms(1);
+		simnpu_fault_list(&l, 1);
+	}
+}
+
 static inline uint64_t ms_from_now(uint64_t ms)
 {
 	return hal_sys_now() + ms * MS;

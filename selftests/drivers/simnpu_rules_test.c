@@ -466,25 +466,13 @@ TEST_F(rules, what_is_held_up_can_be_stopped)
 {
 	SET("task,do=stall,times=0");
 	put_inc(&self->r, self->mem, 1);
-	nap_ms(10);
+	until_hit(1);
 	EXPECT_EQ(0, ring_abort_until(&self->r, ms_from_now(2000)));
 	put_inc(&self->r2, self->mem, 1);
-	nap_ms(10);
+	until_hit(2);
 	EXPECT_EQ(0, device_stop_until(self->c.fd, ms_from_now(2000)));
 	EXPECT_EQ(0, device_restart(self->c.fd));
 	EXPECT_EQ(0, mem_u64(&self->c, self->mem));
-}
-
-/* Until a task was looked at, and has had the time to be run. */
-static void until_seen(uint64_t n)
-{
-	struct simnpu_fault_rule l = { .seen = 0 };
-
-	while (l.seen < n) {
-		nap_ms(1);
-		simnpu_fault_list(&l, 1);
-	}
-	nap_ms(50);
 }
 
 TEST_F(rules, a_task_that_is_late)
@@ -499,7 +487,8 @@ TEST_F(rules, a_task_that_is_late)
 	/* it was done before it was held up: an abort finds it so */
 	SET("task:launch,do=late,ns=3600000000000");
 	seq = put_inc(&self->r, self->mem, 1);
-	until_seen(1);
+	until_hit(1);
+	nap_ms(50);
 	EXPECT_EQ(seq - 1, timeline(&self->r));
 	EXPECT_EQ(0, ring_abort(&self->r));
 	EXPECT_EQ(2, mem_u64(&self->c, self->mem));

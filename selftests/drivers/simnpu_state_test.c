@@ -244,7 +244,7 @@ TEST_F(state, stop_in_vain)
 	ASSERT_EQ(0, simnpu_fault_set("task:launch,do=stuck", NULL));
 	seq = put_inc(&self->r, self->mem, 1);
 	waiting_start(&w, &self->r, seq, SIMNPU_WAIT_NO_BORROW | SIMNPU_WAIT_BLOCK);
-	nap_ms(20);
+	until_hit(1);
 	before = hal_sys_now();
 	EXPECT_EQ(-ETIME, device_stop_until(self->c.fd, ms_from_now(50)));
 	EXPECT_LT(hal_sys_now() - before, SEC);
@@ -400,7 +400,7 @@ TEST_F(state, a_fault_beside_a_task_that_does_not_end)
 	ASSERT_EQ(0, simnpu_fault_set("task:launch,do=stuck", NULL));
 	seq = put_inc(&self->r, self->mem, 1);
 	waiting_start(&w, &self->r, seq, SIMNPU_WAIT_NO_BORROW | SIMNPU_WAIT_BLOCK);
-	nap_ms(20);
+	until_hit(1);
 	before = hal_sys_now();
 	FAULT("hang");
 	EXPECT_LT(hal_sys_now() - before, SEC);
