@@ -19,7 +19,7 @@ static bool bring_up(void)
 	setenv("NPU_LOG_LEVEL", "none", 1);
 	calls_spare = step_spare;
 	steps_install();
-	return !set_up() && !npu_stream_sync(obj.s, 5000) && !valid_call();
+	return !set_up() && !npu_stream_sync(obj.s, LONG_MS) && !valid_call();
 }
 
 /* Tasks that the call has left behind come to their end, and their failures are told. */
@@ -27,7 +27,7 @@ static void let_tasks_end(int rc)
 {
 	struct hal_error e = *hal_error_last();
 
-	npu_device_sync_all(5000);
+	npu_device_sync_all(LONG_MS);
 	if (rc < 0)
 		hal_fail_record(&e);
 }

@@ -24,7 +24,7 @@ static npu_stream stream_on(int device)
 static void stream_off(npu_stream s)
 {
 	spare(true);
-	npu_stream_destroy(s, 5000);
+	npu_stream_destroy(s, LONG_MS);
 	spare(false);
 }
 
@@ -97,11 +97,11 @@ static int load_image(void)
 static int unload(void)
 {
 	npu_module m = new_module();
-	int err = npu_module_unload(m, 5000);
+	int err = npu_module_unload(m, LONG_MS);
 
 	spare(true);
 	if (err)
-		npu_module_unload(m, 5000);
+		npu_module_unload(m, LONG_MS);
 	spare(false);
 	return err;
 }
@@ -135,7 +135,7 @@ static int wait_other_device(void)
 	spare(false);
 	err = npu_stream_wait_stream(obj.s, other);
 	if (!err)
-		err = npu_stream_sync(obj.s, 5000);
+		err = npu_stream_sync(obj.s, LONG_MS);
 	stream_off(other);
 	return err;
 }
@@ -154,9 +154,9 @@ static int first_callback(void)
 	spare(false);
 	err = npu_stream_callback(s, nothing, NULL, 0);
 	if (!err)
-		err = npu_stream_sync(s, 5000);
+		err = npu_stream_sync(s, LONG_MS);
 	spare(true);
-	npu_context_destroy(ctx, 5000);
+	npu_context_destroy(ctx, LONG_MS);
 	npu_context_set((npu_context){ 0 });
 	spare(false);
 	return err;
@@ -172,7 +172,7 @@ static int launch_many(void)
 	for (i = 0; i < 40 && !err; i++)
 		err = npu_launch(obj.k, 1, args, sizeof(args), s);
 	spare(true);
-	end = npu_stream_destroy(s, 5000);
+	end = npu_stream_destroy(s, LONG_MS);
 	spare(false);
 	return err ? err : end;
 }
@@ -186,7 +186,7 @@ static int destroy_busy(void)
 	delay(s, 200000);
 	delay(s, 200000);
 	spare(false);
-	err = npu_stream_destroy(s, 5000);
+	err = npu_stream_destroy(s, LONG_MS);
 	if (err)
 		stream_off(s);
 	return err;
@@ -219,11 +219,11 @@ static npu_context full_context(void)
 static int destroy_full(void)
 {
 	npu_context ctx = full_context();
-	int err = npu_context_destroy(ctx, 5000);
+	int err = npu_context_destroy(ctx, LONG_MS);
 
 	spare(true);
 	if (err)
-		npu_context_destroy(ctx, 5000);
+		npu_context_destroy(ctx, LONG_MS);
 	spare(false);
 	return err;
 }
@@ -236,10 +236,10 @@ static int reset_used(void)
 	spare(true);
 	delay(s, 100000);
 	spare(false);
-	err = npu_device_reset(1, 5000);
+	err = npu_device_reset(1, LONG_MS);
 	spare(true);
 	if (err)
-		npu_device_reset(1, 5000);
+		npu_device_reset(1, LONG_MS);
 	spare(false);
 	return err;
 }
@@ -255,7 +255,7 @@ static int sync_many(void)
 	spare(true);
 	delay(s[3], 100000);
 	spare(false);
-	err = npu_device_sync(0, 5000);
+	err = npu_device_sync(0, LONG_MS);
 	for (i = 0; i < 20; i++)
 		stream_off(s[i]);
 	return err;
@@ -274,7 +274,7 @@ static int fd_of_busy(bool event)
 	err = take_fd(event ? npu_event_fd(e, &obj.fd) : npu_stream_fd(s, &obj.fd));
 	spare(true);
 	npu_event_destroy(e);
-	npu_stream_destroy(s, 5000);
+	npu_stream_destroy(s, LONG_MS);
 	spare(false);
 	return err;
 }
@@ -284,7 +284,7 @@ static int sync_busy(void)
 	spare(true);
 	delay(obj.s, 200000);
 	spare(false);
-	return npu_stream_sync(obj.s, 5000);
+	return npu_stream_sync(obj.s, LONG_MS);
 }
 
 /* A failure that the device did not tell of is not lost. The record stays as it is. */
@@ -319,12 +319,12 @@ static int failure_told(int (*wait)(npu_stream s))
 
 static int by_sync(npu_stream s)
 {
-	return npu_stream_sync(s, 5000);
+	return npu_stream_sync(s, LONG_MS);
 }
 
 static int by_device(npu_stream s)
 {
-	return npu_device_sync(0, 5000);
+	return npu_device_sync(0, LONG_MS);
 }
 
 static int by_query(npu_stream s)
@@ -346,7 +346,7 @@ static int secondary_of_other(void)
 	spare(false);
 	err = end_of(npu_guard_secondary(&obj.g));
 	spare(true);
-	npu_device_reset(1, 5000);
+	npu_device_reset(1, LONG_MS);
 	npu_device_set(0);
 	spare(false);
 	return err;
@@ -395,10 +395,10 @@ static int whole_programme(void)
 		err = npu_memcpy_async(&v, p, sizeof(v), NPU_COPY_AUTO, obj.s);
 	if (err)
 		spare(true);
-	if (npu_stream_sync(obj.s, 5000) && !err)
+	if (npu_stream_sync(obj.s, LONG_MS) && !err)
 		err = last_error().code;
 	spare(true);
-	npu_stream_sync(obj.s, 5000);
+	npu_stream_sync(obj.s, LONG_MS);
 	if (npu_free(p))
 		step_wrong("memory cannot be freed");
 	spare(false);
@@ -416,9 +416,9 @@ static int stop_busy(void)
 	spare(true);
 	delay(s, 100000);
 	spare(false);
-	err = npu_device_stop(1, 5000);
+	err = npu_device_stop(1, LONG_MS);
 	spare(true);
-	npu_device_reset(1, 5000);
+	npu_device_reset(1, LONG_MS);
 	spare(false);
 	return err;
 }
@@ -429,11 +429,11 @@ static int restart_stopped(uint32_t flags)
 
 	spare(true);
 	stream_on(1);
-	npu_device_stop(1, 5000);
+	npu_device_stop(1, LONG_MS);
 	spare(false);
-	err = npu_device_restart(1, flags, 5000);
+	err = npu_device_restart(1, flags, LONG_MS);
 	spare(true);
-	npu_device_reset(1, 5000);
+	npu_device_reset(1, LONG_MS);
 	spare(false);
 	return err;
 }
@@ -447,7 +447,7 @@ static int abort_busy(void)
 	delay(s, 50000000);
 	delay(s, 50000000);
 	spare(false);
-	err = npu_stream_abort(s, 5000);
+	err = npu_stream_abort(s, LONG_MS);
 	stream_off(s);
 	return err;
 }

@@ -12,7 +12,7 @@
 
 #include "selftests/runtime/step_calls.h"
 
-#define CALL_SECONDS 20
+#define CALL_SECONDS 60
 
 /**
  * struct scene - a call, and what it answers when nothing fails
@@ -94,21 +94,21 @@ static void undo(void)
 
 	if (!is_ready())
 		return;
-	npu_stream_sync(obj.s, 5000);
+	npu_stream_sync(obj.s, LONG_MS);
 	if (obj.s_out.h && !npu_stream_get_info(obj.s_out, &s)) {
 		if (s.kind == NPU_STREAM_KIND_OWN)
-			npu_stream_destroy(obj.s_out, 5000);
+			npu_stream_destroy(obj.s_out, LONG_MS);
 		if (s.kind == NPU_STREAM_KIND_LEASED)
 			npu_stream_release(obj.s_out);
 	}
 	if (obj.e_out.h)
 		npu_event_destroy(obj.e_out);
 	if (obj.ctx_out.h)
-		npu_context_destroy(obj.ctx_out, 5000);
+		npu_context_destroy(obj.ctx_out, LONG_MS);
 	if (obj.module.h)
-		npu_module_unload(obj.module, 5000);
+		npu_module_unload(obj.module, LONG_MS);
 	if (obj.m_out.h)
-		npu_module_unload(obj.m_out, 5000);
+		npu_module_unload(obj.m_out, LONG_MS);
 	if (obj.out && npu_free(obj.out))
 		npu_free_host(obj.out);
 	npu_host_unregister(obj.page);
@@ -127,7 +127,7 @@ static inline void prepare(const char *name)
 
 static inline int valid_call(void)
 {
-	return npu_launch(obj.k, 1, NULL, 0, obj.s) || npu_stream_sync(obj.s, 5000) ||
+	return npu_launch(obj.k, 1, NULL, 0, obj.s) || npu_stream_sync(obj.s, LONG_MS) ||
 	       npu_memset(obj.q, 1, 64);
 }
 
@@ -179,7 +179,7 @@ static void all_closed(const struct census *start)
 	int rc;
 
 	do {	/* npu_init() counts */
-		rc = npu_finalize(5000);
+		rc = npu_finalize(LONG_MS);
 		if (rc)
 			step_wrong("finalize returns %d (%s)", rc, last_error().text);
 	} while (!rc && is_ready());

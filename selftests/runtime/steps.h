@@ -23,6 +23,8 @@
 /* ---- which steps fail ---------------------------------------------------------- */
 
 #define STEP_NONE UINT32_MAX
+/* For waits that are to end: longer than a machine that is busy may take. */
+#define LONG_MS 20000
 
 enum step_mode {
 	STEP_FAIL,	/* one fails */
