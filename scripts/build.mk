@@ -3,6 +3,7 @@
 #
 # A folder's Makefile may set (X-$(CONFIG_FOO) works as X-y everywhere):
 #   obj-y         objects of the library, and folders to descend into (with a slash at the end)
+#   hot-y         those of them that each task passes: compiled for speed, the others for size
 #   subdir-y      folders to descend into, where there are no library objects
 #   prog-y        programs; NAME-objs (default NAME.o), LDLIBS_NAME, NAME-internal := y to link
 #                 the library's internals instead of its exported functions
@@ -23,8 +24,9 @@ comma := ,
 empty :=
 
 # ---- reading the folders ----
-lists := obj subdir prog modules test test-so test-sh test-alone test-full
+lists := obj hot subdir prog modules test test-so test-sh test-alone test-full
 lib-objs :=
+hot-objs :=
 progs :=
 modules :=
 tests-c :=
@@ -62,6 +64,7 @@ $(eval include $(srctree)/$1Makefile)
 $(eval test-sh-y += $(filter %.sh,$(more-tests)))
 $(eval test-y += $(more-tests))
 $(eval lib-objs += $(call read-objs,$1,$(filter %.o,$(obj-y))))
+$(eval hot-objs += $(call norm,$(addprefix obj/$1,$(hot-y))))
 $(foreach p,$(prog-y),$(call read-prog,$1,$p,public))
 $(foreach p,$(test-y),$(call read-prog,$1,$p,internal))
 $(foreach p,$(test-so-y),$(call read-prog,$1,$p,public))
@@ -93,8 +96,13 @@ endif
 tests-built := $(tests-c) $(tests-so) $(tests-sh)
 prog-objs := $(sort $(foreach p,$(progs) $(tests-c) $(tests-so),$(objs.$p)))
 module-objs := $(modules:%.so=obj/%.o)
+cold-objs := $(filter-out $(hot-objs),$(lib-objs))
 
 # ---- flags ----
+# flags that somebody gave are for all objects alike
+ifeq ($(origin CFLAGS),undefined)
+cold-cflags := -Os
+endif
 CFLAGS ?= $(if $(CONFIG_CC_OPTIMIZE_SIZE),-Os,-O2) -g
 # every object tells libFuzzer where it goes
 ifneq ($(filter fuzz,$(MAKECMDGOALS)),)
@@ -109,9 +117,10 @@ cxx-warnings := -Wall -Wextra -Wundef -Wvla -Werror
 sanitize := $(if $(CONFIG_SANITIZE_ADDRESS),-fsanitize=address$(comma)undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer) \
 	$(if $(CONFIG_SANITIZE_THREAD),-fsanitize=thread -fno-omit-frame-pointer)
+# what debuggers unwind by is with the rest of what they need, and goes when a program is stripped
 codegen := -pthread -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-strict-aliasing \
-	-fno-common $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) \
-	$(if $(CONFIG_CC_OPTIMIZE_SIZE),-ffunction-sections -fdata-sections)
+	-fno-common -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections \
+	$(sanitize) $(if $(CONFIG_COVERAGE),--coverage)
 kconfig-h := -Iinclude -include $(srctree)/scripts/kconfig.h
 base-cflags := $(codegen) $(warnings) -std=gnu11
 
@@ -123,10 +132,10 @@ test-cflags = $(inner-cflags) -Wno-missing-prototypes -Wno-unused-parameter \
 	-DTEST_SRCTREE='"$(srctree)"' -DTEST_OBJTREE='"$(objtree)"'
 flags-of = $(if $(filter obj/samples/% $(module-objs),$1),$(outer-cflags),$(if \
 	$(filter obj/selftests/%,$1),$(test-cflags),$(inner-cflags))) \
-	$(CPPFLAGS) $(CFLAGS) $(cflags.$1)
+	$(CPPFLAGS) $(CFLAGS) $(if $(filter $1,$(cold-objs)),$(cold-cflags)) $(cflags.$1)
 
 ldflags := -pthread $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) -Wl,--as-needed \
-	$(if $(CONFIG_CC_OPTIMIZE_SIZE),-Wl$(comma)--gc-sections)
+	-Wl,--gc-sections
 # clang leaves the sanitizers' functions to the program: no -z defs then
 so-ldflags := -shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
 	-Wl,--version-script=$(srctree)/libnpu.map \
@@ -138,7 +147,7 @@ libs := -lpthread -ldl
 remember = $(if $(subst x$2,,x$(file <$1))$(subst x$(file <$1),,x$2),$(file >$1,$2))
 stamp := include/config/flags
 $(call remember,$(stamp),$(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) \
-	$(ldflags) $(so-ldflags))
+	$(cold-cflags) $(hot-objs) $(ldflags) $(so-ldflags))
 lib-list := include/config/objects
 $(call remember,$(lib-list),$(lib-objs))
 prog-list := include/config/programs
