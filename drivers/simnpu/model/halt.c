@@ -283,7 +283,7 @@ static void abort_begin(struct model_queue *q)
 {
 	hal_spin_lock(&q->lock);
 	if (!(hal_load_relaxed(&q->stop) & (STOP_BITS | QUEUE_STOP_HALT | QUEUE_STOP_BROKEN))) {
-		/* with nothing run since the last abort, who has not learnt of that one still will */
+		/* nothing was run since the last abort: who did not learn of that one still does */
 		if (!q->gone_code || q->gone_to + 1 != hal_load_relaxed(&q->next_seq))
 			q->gone_from = hal_load_relaxed(&q->next_seq);
 		q->gone_code = ECANCELED;
