@@ -84,7 +84,8 @@ static bool step_by_device(void)
 
 static bool step_counts(void)
 {
-	return atomic_load(&step_armed) && !step_spared && (step_mine || atomic_load(&step_plan.all_threads));
+	return atomic_load(&step_armed) && !step_spared &&
+	       (step_mine || atomic_load(&step_plan.all_threads));
 }
 
 /* Whether an ioctl gives something back, and which wants something. */
