@@ -37,7 +37,6 @@ static void look_behind(const struct job *j, const struct scene *s, int rc, bool
 			const struct census *was, const struct census *may)
 {
 	const char *grown;
-	struct census is;
 
 	/* a query says that a task has failed, and leaves the telling to a wait */
 	if (j->mode == STEP_TASK && rc == -ENOMEM && !strcmp(s->name, "npu_stream_query"))
@@ -47,8 +46,7 @@ static void look_behind(const struct job *j, const struct scene *s, int rc, bool
 	else if (rc != s->want)
 		step_wrong("returns %d (%s)", rc, last_error().text);
 	undo();
-	take_census(&is);
-	grown = census_grown(was, &is, rc == s->want ? may : NULL, j->mode != STEP_LEFT);
+	grown = census_settled(was, rc == s->want ? may : NULL, j->mode != STEP_LEFT);
 	if (grown)
 		step_wrong("returns %d, other %s", rc, grown);
 	if (valid_call())

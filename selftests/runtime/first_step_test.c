@@ -75,6 +75,7 @@ static uint32_t try_cold(enum step_mode mode, uint32_t variant, uint32_t *steps)
 {
 	struct job j = { .mode = mode, .variant = variant };
 	uint32_t wrong = 0, tried = 0, borne = 0, first = 0, common = steps_of_init(j);
+	bool few = mode == STEP_ALLOC;
 	struct scene s;
 
 	for (j.scene = 0; j.scene < SCENES_NR; j.scene++) {
@@ -85,8 +86,8 @@ static uint32_t try_cold(enum step_mode mode, uint32_t variant, uint32_t *steps)
 		j.at = 0;
 		step_report->done = false;
 		do {
-			j.at += npu_test_slower() > 1 ? 1 + LEFT_OUT : 1;
-			if (strcmp(s.name, "npu_init") && j.at <= common &&
+			j.at += few || npu_test_slower() <= 1 ? 1 : 1 + LEFT_OUT;
+			if (!few && strcmp(s.name, "npu_init") && j.at <= common &&
 			    (j.at + j.scene) % COMMON_EVERY)
 				continue;
 			memset(step_report, 0, sizeof(*step_report));

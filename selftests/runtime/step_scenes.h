@@ -175,7 +175,6 @@ static void check_failure(const struct scene *s, int rc)
 static void all_closed(const struct census *start)
 {
 	const char *grown;
-	struct census is;
 	int rc;
 
 	do {	/* npu_init() counts */
@@ -183,8 +182,7 @@ static void all_closed(const struct census *start)
 		if (rc)
 			step_wrong("finalize returns %d (%s)", rc, last_error().text);
 	} while (!rc && is_ready());
-	take_census(&is);
-	grown = census_grown(start, &is, NULL, true);
+	grown = census_settled(start, NULL, true);
 	if (grown)
 		step_wrong("after npu_finalize(): other %s", grown);
 	if (npu_test_leaks())

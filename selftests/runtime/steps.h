@@ -484,9 +484,25 @@ static const char *census_grown(const struct census *was, const struct census *i
 		return census_name[8];
 	if (is->fds != was->fds && is->fds != was->fds + may->fds)
 		return census_name[9];
-	if (is->threads != was->threads && is->threads != was->threads + may->threads)
+	if ((int32_t)(is->threads - was->threads) > 0 && is->threads != was->threads + may->threads)
 		return census_name[10];
 	return NULL;
+}
+
+/* The same of now. A thread that was joined, or ends by itself, may be there a little longer. */
+static const char *census_settled(const struct census *was, const struct census *may, bool device)
+{
+	const char *grown;
+	struct census is;
+	int ms;
+
+	for (ms = 0;; ms++) {
+		take_census(&is);
+		grown = census_grown(was, &is, may, device);
+		if (grown != census_name[10] || ms == LONG_MS)
+			return grown;
+		usleep(1000);
+	}
 }
 
 /* What a call that succeeds adds. */
