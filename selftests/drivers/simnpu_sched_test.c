@@ -1104,6 +1104,43 @@ static int no_membarrier(int cmd, unsigned int flags)
 	return -1;
 }
 
+static _Atomic int barriers_missed;
+
+/* Of three barriers only one is to be had. */
+static int seldom_membarrier(int cmd, unsigned int flags)
+{
+	static _Atomic int n;
+
+	if (n++ % 3 == 2)
+		return hal_sys_libc.membarrier(cmd, flags);
+	barriers_missed++;
+	errno = ENOMEM;
+	return -1;
+}
+
+TEST_F(sched, a_barrier_that_fails_is_passed_later)
+{
+	struct hal_sys_ops ops = *hal_sys_get();
+	struct waiter w;
+	uint64_t slow;
+	int i;
+
+	ops.membarrier = seldom_membarrier;
+	hal_sys_set(&ops);
+	for (i = 0; i < 5; i++) {
+		slow = put_delay(&self->r, 20 * MS);
+		w = (struct waiter){ .r = &self->r, .seq = slow, .flags = SIMNPU_WAIT_BLOCK |
+				     SIMNPU_WAIT_NO_BORROW };
+		ASSERT_EQ(0, pthread_create(&w.thread, NULL, waiter_main, &w));
+		pthread_join(w.thread, NULL);
+		EXPECT_EQ(0, w.rc);
+	}
+	while (!hal_shm_load_acquire(&self->r.h->doorbell))
+		usleep(10000);
+	hal_sys_set(NULL);
+	EXPECT_LE(2, barriers_missed);
+}
+
 TEST_F(sched, without_membarrier_submitters_pass_a_barrier)
 {
 	struct simnpu_context arg = { 0 };

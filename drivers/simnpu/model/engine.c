@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "drivers/simnpu/model/hot.h"
@@ -22,6 +23,8 @@
 #define SLACK_NS	1000u
 #define SLICE_NS	500000u
 #define NAPPERS		2u	/* more than these fall asleep */
+#define BARRIER_TRIES	1000u
+#define BARRIER_NAP_NS	1000000
 #define MOVE_EVERY	16u	/* naps */
 #define RETIRE_EVERY	(MODEL_RETIRE_NS / 4)
 #define WINDOW_NS	500000000ull	/* utilization: of this one and the one before */
@@ -145,6 +148,29 @@ int model_kick(struct model_queue *q)
 	return model_thread_need(dev);
 }
 
+/**
+ * model_barrier() - make all processors of the process pass a barrier
+ * @dev: the device; without @asym everybody passes barriers for himself
+ *
+ * It has worked when the device was made, and fails for want of memory at the most.
+ */
+void model_barrier(struct model_device *dev)
+{
+	const struct timespec nap = { .tv_nsec = BARRIER_NAP_NS };
+	uint32_t i;
+
+	if (!dev->asym)
+		return;
+	for (i = 0; hal_sys_membarrier(); i++) {
+		if (i == BARRIER_TRIES) {
+			hal_err(HAL_LOG_MODEL, "simnpu%u: the system has no barrier any more",
+				dev->index);
+			return;
+		}
+		nanosleep(&nap, NULL);
+	}
+}
+
 /* ---- looking ------------------------------------------------------------------------ */
 
 /* Under look_lock. */
@@ -244,8 +270,7 @@ static void retire(struct model_device *dev, uint64_t now)
 	for (q = gone; q; q = q->retired)
 		atomic_store(&q->active, 0);
 	/* else submitters pass a barrier themselves: SIMNPU_CONTEXT_FENCE */
-	if (dev->asym)
-		hal_sys_membarrier();
+	model_barrier(dev);
 	for (q = gone; q; q = q->retired)
 		if (hal_load_acquire(&q->run) == RUN_IDLE && model_head_hint(q))
 			model_kick(q);

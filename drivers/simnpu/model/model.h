@@ -466,6 +466,7 @@ void model_engine_stop(struct model_device *dev);
 void model_engine_abandon(struct model_device *dev);
 void model_active_remove(struct model_queue *q);
 void model_look(struct model_device *dev, uint64_t now);
+void model_barrier(struct model_device *dev);
 uint32_t model_utilization(struct model_device *dev);
 
 /* run.c */

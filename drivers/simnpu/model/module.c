@@ -208,7 +208,7 @@ static void module_enable(struct model_module *m, bool on)
 		atomic_store(&k->id, on ? (uint64_t)k->last << 32 | k->index : 0);
 	}
 	if (!on)
-		hal_sys_membarrier();
+		model_barrier(m->ctx->dev);
 }
 
 /**

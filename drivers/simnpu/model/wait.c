@@ -66,8 +66,8 @@ static void waiter_barrier(struct model_queue *q)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	/* idle: who claims it next sees the waiter */
-	if (hal_load_acquire(&q->run) == RUN_RUNNING && q->dev->asym)
-		hal_sys_membarrier();
+	if (hal_load_acquire(&q->run) == RUN_RUNNING)
+		model_barrier(q->dev);
 }
 
 /* Takes a waiter out again; false: it is being woken. */
