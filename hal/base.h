@@ -61,6 +61,16 @@ static inline void hal_list_del(struct hal_list *n)
 	hal_list_init(n);
 }
 
+static inline uint32_t hal_list_count(const struct hal_list *head)
+{
+	const struct hal_list *n;
+	uint32_t count = 0;
+
+	for (n = head->next; n != head; n = n->next)
+		count++;
+	return count;
+}
+
 #define hal_list_entry(node, type, member) container_of(node, type, member)
 #define hal_list_for_each(pos, head) \
 	for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)

@@ -5,16 +5,6 @@
  */
 #include "hal/internal.h"
 
-static uint32_t length(const struct hal_list *list)
-{
-	const struct hal_list *n;
-	uint32_t count = 0;
-
-	hal_list_for_each(n, list)
-		count++;
-	return count;
-}
-
 /* What this process has on the device; returns its contexts. */
 static uint32_t count_own(struct hal_device *dev, struct hal_usage *own)
 {
@@ -28,8 +18,9 @@ static uint32_t count_own(struct hal_device *dev, struct hal_usage *own)
 
 		contexts++;
 		pthread_mutex_lock(&ctx->lock);
-		own->streams += length(&ctx->streams);
-		own->events += length(&ctx->events) + length(&ctx->ended_events);
+		own->streams += hal_list_count(&ctx->streams);
+		own->events += hal_list_count(&ctx->events) +
+			       hal_list_count(&ctx->ended_events);
 		pthread_mutex_unlock(&ctx->lock);
 	}
 	pthread_mutex_unlock(&dev->lock);

@@ -78,16 +78,6 @@ void simnpu_test_counters(struct simnpu_test_counters *c)
 		c->ioctls[i] = hal_load_relaxed(&model_counters.ioctls[i]);
 }
 
-static uint32_t list_count(const struct hal_list *l)
-{
-	const struct hal_list *pos;
-	uint32_t n = 0;
-
-	hal_list_for_each(pos, l)
-		n++;
-	return n;
-}
-
 /* See simnpu_test.h. */
 bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
 {
@@ -107,8 +97,8 @@ bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
 			if (!f->contexts[i])
 				continue;
 			d->contexts++;
-			d->mems += list_count(&f->contexts[i]->mems);
-			d->modules += list_count(&f->contexts[i]->modules);
+			d->mems += hal_list_count(&f->contexts[i]->mems);
+			d->modules += hal_list_count(&f->contexts[i]->modules);
 		}
 	}
 	d->queues = hal_load_relaxed(&dev->queues);

@@ -123,6 +123,14 @@ static void wake_one(struct model_waiter *wt, uint32_t word, struct model_worker
 	}
 }
 
+/* From the queue's list to that of those to be woken. Under q->lock. */
+static void take_out(struct model_waiter *wt, struct hal_list *list)
+{
+	hal_store_relaxed(&wt->on, NULL);
+	hal_list_del(&wt->node);
+	hal_list_add_tail(list, &wt->node);
+}
+
 static void wake_list(struct hal_list *list, uint32_t word, struct model_worker *w)
 {
 	struct model_waiter *wt;
@@ -161,9 +169,7 @@ void model_wake(struct model_queue *q, uint64_t uid, uint64_t seq, struct model_
 		wt = hal_list_entry(q->waiters.next, struct model_waiter, node);
 		if (wt->seq > seq)
 			break;
-		hal_store_relaxed(&wt->on, NULL);
-		hal_list_del(&wt->node);
-		hal_list_add_tail(&list, &wt->node);
+		take_out(wt, &list);
 		if (wt->kind == WAITER_QUEUE)
 			wait_over(q, wt);
 	}
@@ -185,9 +191,7 @@ void model_wake_all(struct model_queue *q)
 	hal_spin_lock(&q->lock);
 	hal_list_for_each_safe(pos, next, &q->waiters) {
 		wt = hal_list_entry(pos, struct model_waiter, node);
-		hal_store_relaxed(&wt->on, NULL);
-		hal_list_del(pos);
-		hal_list_add_tail(&list, pos);
+		take_out(wt, &list);
 		if (wt->kind == WAITER_QUEUE) {
 			wt->queue->wait_over = true;
 			wt->queue->wait_failed = false;
@@ -215,9 +219,7 @@ void model_wake_threads(struct model_queue *q)
 		wt = hal_list_entry(pos, struct model_waiter, node);
 		if (wt->kind != WAITER_THREAD)
 			continue;
-		hal_store_relaxed(&wt->on, NULL);
-		hal_list_del(pos);
-		hal_list_add_tail(&list, pos);
+		take_out(wt, &list);
 	}
 	wake_seq_update(q);
 	hal_spin_unlock(&q->lock);
