@@ -1138,7 +1138,7 @@ TEST_F(sched, a_barrier_that_fails_is_passed_later)
 	while (!hal_shm_load_acquire(&self->r.h->doorbell))
 		usleep(10000);
 	hal_sys_set(NULL);
-	EXPECT_LE(2, barriers_missed);
+	EXPECT_LE(2, atomic_load(&barriers_missed));
 }
 
 TEST_F(sched, without_membarrier_submitters_pass_a_barrier)
