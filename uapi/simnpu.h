@@ -732,20 +732,24 @@ struct simnpu_stop {
  * @timeline: device writes: sequence number of the last completed task, and
  *	SIMNPU_TIMELINE_ERROR
  * @consumed: device writes: slots consumed, of all segments, links included
+ * @pad: zero
  * @doorbell: device writes: not 0: it does not look at this ring, and must be
  *	kicked after a task was published
- * @pad: zero
+ * @pad2: zero
  *
  * After publishing, the submitter reads @doorbell. No barrier of the processor is
  * needed between the two: before a device that has set @doorbell stops looking,
  * it makes every processor of the submitter pass one, and looks once more. Where
- * it can't do that, simnpu_context.result says SIMNPU_CONTEXT_FENCE.
+ * it can't do that, simnpu_context.result says SIMNPU_CONTEXT_FENCE. @doorbell is
+ * read at each submission and seldom written, the others are written with each
+ * task: hence 64 bytes for each of the two.
  */
 struct simnpu_queue_header {
 	__u64 timeline;
 	__u64 consumed;
+	__u64 pad[6];
 	__u32 doorbell;
-	__u32 pad[11];
+	__u32 pad2[15];
 };
 
 enum simnpu_op {

@@ -241,11 +241,12 @@ AT(struct simnpu_callback, arg, 32);
 AT(struct simnpu_callback, flags, 40);
 AT(struct simnpu_callback, code, 44);
 
-SIZE(struct simnpu_queue_header, 64);
+SIZE(struct simnpu_queue_header, 128);
 AT(struct simnpu_queue_header, timeline, 0);
 AT(struct simnpu_queue_header, consumed, 8);
-AT(struct simnpu_queue_header, doorbell, 16);
-AT(struct simnpu_queue_header, pad, 20);
+AT(struct simnpu_queue_header, pad, 16);
+AT(struct simnpu_queue_header, doorbell, 64);
+AT(struct simnpu_queue_header, pad2, 68);
 
 SIZE(struct simnpu_desc, 64);
 AT(struct simnpu_desc, seq, 0);

@@ -3,7 +3,7 @@
  * Arenas: the shared memory of a context, out of which headers, timestamps and
  * ring segments are carved.
  *
- * First come cells of 64 bytes, a header or eight timestamps each, then the
+ * First come cells of 128 bytes, a header or sixteen timestamps each, then the
  * segments. Timelines stay readable as long as the process lives, so an arena
  * is never unmapped: a pool keeps those that have lost their context for the
  * next one. What is free is noted outside of the shared memory.
@@ -166,7 +166,7 @@ static int cell_new(struct model_arena *a, uint32_t *cell)
 /**
  * model_arena_cell() - room for a header
  * @a: the arena
- * @offset: out: where; 64 bytes of zeros
+ * @offset: out: where; 128 bytes of zeros
  *
  * Context: under the device's lock.
  * Return: 0 or -ENOMEM.

@@ -14,8 +14,8 @@ struct model_context;
 
 /* ---- arenas --------------------------------------------------------------- */
 
-#define MODEL_CELL		64u
-#define MODEL_CELLS_SIZE	(16ull << 20)	/* headers and stamps; then come the segments */
+#define MODEL_CELL		128u
+#define MODEL_CELLS_SIZE	(32ull << 20)	/* headers and stamps; then come the segments */
 #define MODEL_SEG_MIN		16u
 #define MODEL_SEG_CLASSES	9u	/* 16 .. 4096 slots */
 
