@@ -216,6 +216,14 @@ NPU_API int npu_device_stop(int device, int64_t timeout_ms)
 	return err;
 }
 
+/* All threads look at what they have of the device. */
+static void make_look(struct rt_device *dev)
+{
+	/* the device's epoch before the process's: who sees the new one looks at all */
+	hal_add_relaxed(&dev->epoch, RT_EPOCH_RESTART);
+	atomic_fetch_add(&rt.epoch, 1);
+}
+
 /* With the device's `restarting` set. */
 static int restart(int d, struct hal_device *hal, uint32_t flags, uint64_t deadline)
 {
@@ -233,12 +241,13 @@ static int restart(int d, struct hal_device *hal, uint32_t flags, uint64_t deadl
 	if (hal_load_acquire(&hal->state) == HAL_DEVICE_STOPPED) {
 		pthread_mutex_lock(&dev->lock);
 		nr = outdate_locked(d);
-		hal_add_relaxed(&dev->epoch, RT_EPOCH_RESTART);
 		pthread_mutex_unlock(&dev->lock);
-		atomic_fetch_add(&rt.epoch, 1);
+		make_look(dev);
 	}
 	err = hal_device_restart(hal, flags & NPU_RESTART_KEEP_DATA ? HAL_RESTART_KEEP_DATA : 0,
 				 rt_time_left(deadline));
+	/* who was given an old stream meanwhile, as by the end of a guard, looks again */
+	make_look(dev);
 	if (!err && (flags & NPU_RESTART_REBUILD))
 		rebuild(d, nr);
 	return err;

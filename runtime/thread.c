@@ -45,8 +45,9 @@ static bool succeed(struct rt_thread *t, int d)
 	uint64_t now;
 
 	t->dev[d].home = 0;
-	if (!t->dev[d].current || alive(t->dev[d].current))
+	if (!t->dev[d].current)
 		return true;
+	/* also while the device is still away, and its old streams are not stale yet */
 	if (rt_successor(d, t->dev[d].current, &now))
 		return false;
 	if (now)
@@ -57,7 +58,7 @@ static bool succeed(struct rt_thread *t, int d)
 /* Drops what was reset, destroyed or finalized since the thread looked last; false: not all. */
 static bool refresh(struct rt_thread *t)
 {
-	uint32_t life, epoch, closes;
+	uint32_t life, epoch, was;
 	bool all = true;
 	int d;
 
@@ -71,14 +72,16 @@ static bool refresh(struct rt_thread *t)
 		epoch = hal_load_acquire(&rt_devices[d].epoch);
 		if (t->dev[d].epoch == epoch)
 			continue;
-		closes = RT_EPOCH_CLOSES(t->dev[d].epoch);
+		was = t->dev[d].epoch;
+		/* first: to make a successor is to come by here once more */
 		t->dev[d].epoch = epoch;
-		if (closes == RT_EPOCH_CLOSES(epoch)) {
-			all &= succeed(t, d);
-			continue;
+		if (RT_EPOCH_CLOSES(was) != RT_EPOCH_CLOSES(epoch)) {
+			t->dev[d].current = 0;
+			t->dev[d].home = 0;
+		} else if (!succeed(t, d)) {
+			t->dev[d].epoch = was;
+			all = false;
 		}
-		t->dev[d].current = 0;
-		t->dev[d].home = 0;
 	}
 	if (t->context && !alive(t->context))
 		t->context = 0;
@@ -104,8 +107,8 @@ __attribute__((cold)) struct rt_thread *rt_thread_slow(const char *op)
 		return NULL;
 	/* before the rest: what changes meanwhile is seen the next time */
 	epoch = hal_load_acquire(&rt.epoch);
-	if (refresh(t))
-		t->epoch = epoch;
+	/* else the next call looks again */
+	t->epoch = refresh(t) ? epoch : epoch - 1;
 	return t;
 }
 

@@ -326,6 +326,35 @@ TEST_F(recover, guards_around_a_restart)
 	EXPECT_EQ(1, info.priority);
 }
 
+static void *restart_later(void *arg)
+{
+	*(int *)arg = npu_device_restart(0, 0, 10000);
+	return NULL;
+}
+
+/* Threads that ask, or end a guard, while the device is away go on with the successor, too. */
+TEST_F(recover, asked_during_a_restart)
+{
+	npu_stream pool, now;
+	struct npu_guard g;
+	pthread_t th;
+	int err = 1;
+
+	OK(npu_stream_pool_get(0, 1, &pool));
+	OK(npu_stream_set_current(pool));
+	OK(npu_guard_stream(&g, self->s));
+	OK(npu_device_stop(0, 5000));
+	OK(simnpu_fault_set("ioctl:device_restart,do=stall,ns=400000000", NULL));
+	OK(pthread_create(&th, NULL, restart_later, &err));
+	usleep(200000);
+	npu_stream_current(0, &now);
+	OK(npu_guard_end(&g));
+	npu_stream_current(0, &now);
+	pthread_join(th, NULL);
+	EXPECT_EQ(0, err);
+	EXPECT_EQ(0, use(NPU_STREAM_CURRENT)) TH_LOG("%s", last_error().text);
+}
+
 /* ---- memory ---- */
 
 static uint32_t flags_of(void *p)
