@@ -240,7 +240,7 @@ void hal_device_abandon(struct hal_device *dev)
 	hal_err(HAL_LOG_CORE, "device %d (%s) is given up: its work does not end", dev->ordinal,
 		dev->info.name);
 	hal_store_release(&dev->hung, true);
-	hal_device_report(dev, HAL_DEVICE_LOST, -ETIMEDOUT);
+	hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
 	pthread_mutex_lock(&devs_lock);
 	hal_list_del(&dev->node);
 	pthread_cond_broadcast(&devs_changed);

@@ -269,7 +269,7 @@ static int stop(struct hal_device *dev, const char *op, uint64_t deadline)
 		return 0;
 	if (rc == -ETIMEDOUT) {
 		hal_store_release(&dev->hung, true);
-		hal_device_report(dev, HAL_DEVICE_LOST, -ETIMEDOUT);
+		hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
 		return hal_fail_at(rc, op, dev, 0, "device %d: work on it does not end: it is lost",
 				   dev->ordinal);
 	}

@@ -281,7 +281,7 @@ TEST_F(fault, stop_of_a_hung_device)
 	EXPECT_EQ(HAL_DEVICE_LOST, hal_load_relaxed(&b->dev->state));
 	EXPECT_TRUE(hal_load_relaxed(&b->dev->hung));
 	EXPECT_EQ(1, hal_load_relaxed(&changes_nr));
-	EXPECT_TRUE(told(0, HAL_DEVICE_OPEN, HAL_DEVICE_LOST, -ETIMEDOUT));
+	EXPECT_TRUE(told(0, HAL_DEVICE_OPEN, HAL_DEVICE_LOST, -ETIME));
 	EXPECT_EQ(-ENODEV, hal_stream_sync(self->s, FOREVER, 0));
 	fake_hang(false);
 }
