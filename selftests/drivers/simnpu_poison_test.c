@@ -198,6 +198,33 @@ TEST_F(poison, what_is_overwritten_is_good_again)
 	EXPECT_EQ(-EHWPOISON, TO_HOST(self->mem + 128, 1));
 }
 
+/* What is refused writes nothing, so it mends nothing. */
+TEST_F(poison, what_is_not_overwritten_after_all)
+{
+	struct simnpu_copy c = {
+		.dst = self->mem, .src = self->mem + 64, .dst_pitch = 64, .src_pitch = 64,
+		.width = 64, .height = 4, .context = self->c.handle, .kind = SIMNPU_COPY_ON_DEVICE,
+	};
+	struct simnpu_task_error e;
+	struct simnpu_poison p;
+
+	EXPECT_TRUE(simnpu_test_poison(0, self->mem, 64));
+	/* a source that is none */
+	EXPECT_EQ(-EFAULT, copy_now(&self->c, self->mem, self->sound + SIZE, 64,
+				    SIMNPU_COPY_ON_DEVICE));
+	EXPECT_EQ(-EFAULT, copy_now(&self->c, self->mem, 8, 64, SIMNPU_COPY_TO_DEVICE));
+	ASSERT_EQ(0, poison_at(self->c.fd, 0, &p));
+	/* rows that overlap */
+	EXPECT_EQ(-EINVAL, io(self->c.fd, COPY, &c));
+	ASSERT_EQ(0, poison_at(self->c.fd, 0, &p));
+	/* what is hit, onto itself */
+	ring_wait(&self->r, put_copy(&self->r, self->mem, self->mem, 64, SIMNPU_COPY_ON_DEVICE));
+	ASSERT_EQ(1, ring_errors(&self->r, &e, 1));
+	EXPECT_EQ(EHWPOISON, e.code);
+	EXPECT_EQ(EHWPOISON, info_of(self->c.fd).cause);
+	ASSERT_EQ(0, poison_at(self->c.fd, 0, &p));
+}
+
 TEST_F(poison, rows_that_leave_gaps)
 {
 	struct simnpu_copy c = {

@@ -111,38 +111,43 @@ static struct model_device *device_for(struct model_device *dev, uint64_t addr, 
 	return peer ? model_device_pin(addr) : NULL;
 }
 
-/* What could not be translated; written: the copy that writes there, NULL: it is read. */
-static __attribute__((noinline)) int refused(struct model_device *on, uint64_t addr, uint64_t size,
-					     char **host, uint64_t *fault,
-					     const struct simnpu_copy *written)
-{
-	enum model_access access = MODEL_READ;
-
-	if (written)
-		access = written->height > 1 && written->dst_pitch != written->width ?
-			 MODEL_WRITE : MODEL_REWRITE;
-	*fault = addr;
-	return on ? model_poison_find(&on->mem, addr, size, access, host) : -EFAULT;
-}
-
-static int translate(struct model_device *on, uint64_t addr, uint64_t size, char **host,
-		     uint64_t *fault, const struct simnpu_copy *written)
-{
-	if (likely(on && model_memory_find(&on->mem, addr, size, host, NULL)))
-		return 0;
-	return refused(on, addr, size, host, fault, written);
-}
-
-static int host_side(uint64_t addr, char **host, uint64_t *fault)
-{
-	*host = (char *)(uintptr_t)addr;
-	*fault = addr;
-	return addr < MODEL_PAGE ? -EFAULT : 0;
-}
-
 static bool overlap(const char *a, uint64_t na, const char *b, uint64_t nb)
 {
 	return a < b + nb && b < a + na;
+}
+
+/* What is read and could not be translated. */
+static __attribute__((noinline)) int read_refused(struct model_device *on, uint64_t addr,
+						  uint64_t size, char **host)
+{
+	return on ? model_poison_find(&on->mem, addr, size, MODEL_READ, host) : -EFAULT;
+}
+
+/*
+ * What is written and could not be translated. Memory that was hit is good again when all of a
+ * range is about to be written: all else is checked before. One that move() refuses is not.
+ */
+static __attribute__((noinline)) int write_refused(struct model_device *on,
+						   const struct simnpu_copy *c, uint64_t size,
+						   const char *src, uint64_t src_size, char **host)
+{
+	int rc = on ? model_poison_find(&on->mem, c->dst, size, MODEL_WRITE, host) : -EFAULT;
+
+	if (rc || (c->height > 1 && (c->dst_pitch != c->width ||
+				     (src && overlap(*host, size, src, src_size)))))
+		return rc;
+	return model_poison_find(&on->mem, c->dst, size, MODEL_REWRITE, host);
+}
+
+static bool find(struct model_device *on, uint64_t addr, uint64_t size, char **host)
+{
+	return on && model_memory_find(&on->mem, addr, size, host, NULL);
+}
+
+static int host_side(uint64_t addr, char **host)
+{
+	*host = (char *)(uintptr_t)addr;
+	return addr < MODEL_PAGE ? -EFAULT : 0;
 }
 
 static int move(struct model_device *dev, uint32_t token, struct xfer *x, uint64_t dst_span,
@@ -171,18 +176,22 @@ static int xfer_on(struct model_device *dev, uint32_t token, const struct simnpu
 	uint64_t dst_span = span(c->dst_pitch, c->width, c->height);
 	uint64_t src_span = c->kind ? span(c->src_pitch, c->width, c->height) : 1;
 	char *src = NULL;
-	int rc;
+	int rc = 0;
 
 	if (!dst_span || !src_span)
 		return -EINVAL;
+	*addr = c->src;
+	if (c->kind == SIMNPU_COPY_TO_DEVICE)
+		rc = host_side(c->src, &src);
+	else if (c->kind && unlikely(!find(from, c->src, src_span, &src)))
+		rc = read_refused(from, c->src, src_span, &src);
+	if (rc)
+		return rc;
+	*addr = c->dst;
 	if (c->kind == SIMNPU_COPY_TO_HOST)
-		rc = host_side(c->dst, &x.dst, addr);
-	else
-		rc = translate(to, c->dst, dst_span, &x.dst, addr, c);
-	if (!rc && c->kind == SIMNPU_COPY_TO_DEVICE)
-		rc = host_side(c->src, &src, addr);
-	else if (!rc && c->kind)
-		rc = translate(from, c->src, src_span, &src, addr, NULL);
+		rc = host_side(c->dst, &x.dst);
+	else if (unlikely(!find(to, c->dst, dst_span, &x.dst)))
+		rc = write_refused(to, c, dst_span, src, src_span, &x.dst);
 	if (rc)
 		return rc;
 	*addr = 0;
