@@ -265,8 +265,13 @@ static int stop(struct hal_device *dev, const char *op, uint64_t deadline)
 	hal_events_cut_device(dev);
 	fills = hal_fills();
 	rc = dev->drv->device->stop(dev, deadline);
-	if (!rc)
+	if (!rc && hal_load_acquire(&dev->state) == HAL_DEVICE_STOPPED)
 		return 0;
+	if (!rc) {
+		/* lost meanwhile, or given up: whoever opens it next finds it well */
+		dev->drv->device->restart(dev, 0);
+		return hal_device_usable(dev, op);
+	}
 	if (rc == -ETIMEDOUT) {
 		hal_store_release(&dev->hung, true);
 		hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
