@@ -297,14 +297,15 @@ struct handles {
 	uint64_t few[16];
 };
 
-static int list_locked(struct rt_device *dev, struct handles *l)
+/* Of the open device that is meant; where it is another one, or closed, there are none. */
+static int list_locked(struct rt_device *dev, const struct hal_device *hal, struct handles *l)
 {
 	struct hal_list *n;
 	size_t room = 1;
 
 	l->nr = 0;
 	l->h = l->few;
-	if (!dev->hal)
+	if (!hal || dev->hal != hal)
 		return 0;
 	hal_list_for_each(n, &dev->contexts)
 		room++;
@@ -361,7 +362,7 @@ static int sync_device(int d, uint64_t deadline)
 	if (!hal_load_acquire(&dev->hal))
 		return 0;
 	pthread_mutex_lock(&dev->lock);
-	err = list_locked(dev, &l);
+	err = list_locked(dev, dev->hal, &l);
 	pthread_mutex_unlock(&dev->lock);
 	if (err)
 		return err;
@@ -423,17 +424,42 @@ static bool restarts_locked(const struct rt_device *dev)
 	return dev->restarting == rt_self();
 }
 
+/* Whether the thread is inside an observer of a restart. */
+bool rt_restarts(void)
+{
+	bool is = false;
+	int d;
+
+	for (d = 0; d < RT_DEVICES && !is; d++) {
+		if (!hal_load_acquire(&rt_devices[d].hal))
+			continue;
+		pthread_mutex_lock(&rt_devices[d].lock);
+		is = restarts_locked(&rt_devices[d]);
+		pthread_mutex_unlock(&rt_devices[d].lock);
+	}
+	return is;
+}
+
+/* Waits until nobody closes or restarts the device; false: not in time. */
+static bool wait_for_others_locked(struct rt_device *dev, uint64_t deadline)
+{
+	bool ok = true;
+
+	while (ok && (dev->closing || dev->restarting))
+		ok = hal_cond_wait_until(&dev->cond, &dev->lock, deadline);
+	return ok;
+}
+
 /* Makes the caller the one that restarts the device. Return: 0, -ETIMEDOUT, -EDEADLK. */
 int rt_restart_begin(int d, uint64_t deadline)
 {
 	struct rt_device *dev = &rt_devices[d];
-	bool ok = true, ours;
+	bool ok, ours;
 
 	pthread_mutex_lock(&dev->lock);
 	ours = restarts_locked(dev);
-	while (ok && !ours && (dev->closing || dev->restarting))
-		ok = hal_cond_wait_until(&dev->cond, &dev->lock, deadline);
-	if (ok && !ours)
+	ok = ours || wait_for_others_locked(dev, deadline);
+	if (ok)
 		dev->restarting = rt_self();
 	pthread_mutex_unlock(&dev->lock);
 	if (ours)
@@ -445,39 +471,52 @@ int rt_restart_begin(int d, uint64_t deadline)
 	return 0;
 }
 
+/* Unless the device was taken away meanwhile. */
 void rt_restart_end(int d)
 {
 	struct rt_device *dev = &rt_devices[d];
 
 	pthread_mutex_lock(&dev->lock);
-	dev->restarting = 0;
+	if (restarts_locked(dev))
+		dev->restarting = 0;
 	pthread_cond_broadcast(&dev->cond);
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/*
- * Keeps others from making something on the device; false: it is closed. *self: inside an
- * observer of a restart by this thread, which is not waited for.
+/**
+ * closing_begin() - make the caller the one that closes a device
+ * @dev: the device, of which nobody makes something new then
+ * @deadline: until when to wait for others that close or restart it
+ * @take: after that it is taken away from them, who find that it is not theirs any more
+ * @hal: out: the device, NULL: it is closed
+ *
+ * Return: 0; -EDEADLK: inside an observer of a restart by this thread; -ETIMEDOUT.
  */
-static bool closing_begin(struct rt_device *dev, bool *self)
+static int closing_begin(struct rt_device *dev, uint64_t deadline, bool take,
+			 struct hal_device **hal)
 {
-	bool closing;
+	int err = 0;
 
+	*hal = NULL;
 	pthread_mutex_lock(&dev->lock);
-	*self = restarts_locked(dev);
-	while (!*self && (dev->closing || dev->restarting))
-		pthread_cond_wait(&dev->cond, &dev->lock);
-	closing = !*self && dev->hal != NULL;
-	if (closing)
-		dev->closing = true;
+	if (restarts_locked(dev))
+		err = -EDEADLK;
+	else if (!wait_for_others_locked(dev, deadline))
+		err = -ETIMEDOUT;
+	if (dev->hal && (!err || (take && err == -ETIMEDOUT))) {
+		*hal = dev->hal;
+		dev->closing = rt_self();
+		dev->restarting = 0;
+	}
 	pthread_mutex_unlock(&dev->lock);
-	return closing;
+	return err;
 }
 
 static void closing_end(struct rt_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	dev->closing = false;
+	if (dev->closing == rt_self())
+		dev->closing = 0;
 	pthread_cond_broadcast(&dev->cond);
 	pthread_mutex_unlock(&dev->lock);
 }
@@ -486,14 +525,14 @@ static void closing_end(struct rt_device *dev)
  * Waits until the device has nothing to do; only that it did not come to that is an error, and the
  * thread's record says nothing else.
  */
-static int drain(struct rt_device *dev, uint64_t deadline)
+static int drain(struct rt_device *dev, const struct hal_device *hal, uint64_t deadline)
 {
 	struct rt_record before;
 	struct handles l;
 	int err;
 
 	pthread_mutex_lock(&dev->lock);
-	err = list_locked(dev, &l);
+	err = list_locked(dev, hal, &l);
 	pthread_mutex_unlock(&dev->lock);
 	if (err)
 		return err;
@@ -506,14 +545,15 @@ static int drain(struct rt_device *dev, uint64_t deadline)
 	return 0;
 }
 
-static int destroy_contexts(struct rt_device *dev, uint64_t deadline)
+static int destroy_contexts(struct rt_device *dev, const struct hal_device *hal,
+			    uint64_t deadline)
 {
 	struct handles l;
 	int err;
 	size_t i;
 
 	pthread_mutex_lock(&dev->lock);
-	err = list_locked(dev, &l);
+	err = list_locked(dev, hal, &l);
 	pthread_mutex_unlock(&dev->lock);
 	if (err)
 		return err;
@@ -526,14 +566,19 @@ static int destroy_contexts(struct rt_device *dev, uint64_t deadline)
 	return err;
 }
 
-/* The runtime's own knowledge of the device goes; who has a reference keeps it. */
-static struct hal_device *forget(int d)
+/*
+ * The runtime's own knowledge of the device goes; who has a reference keeps it. False: another
+ * thread has taken it away.
+ */
+static bool forget(int d, const struct hal_device *hal)
 {
 	struct rt_device *dev = &rt_devices[d];
-	struct hal_device *hal;
 
 	pthread_mutex_lock(&dev->lock);
-	hal = dev->hal;
+	if (dev->hal != hal) {
+		pthread_mutex_unlock(&dev->lock);
+		return false;
+	}
 	hal_store_release(&dev->primary, 0);
 	hal_store_release(&dev->hal, NULL);
 	rt_contexts_forget_locked(d);
@@ -543,27 +588,46 @@ static struct hal_device *forget(int d)
 	pthread_mutex_unlock(&dev->lock);
 	rt_past_forget(d);
 	atomic_fetch_add(&rt.epoch, 1);
-	return hal;
+	return true;
 }
 
 /* Waits for all open devices, for the end of the process. */
 int rt_devices_drain(uint64_t deadline)
 {
+	struct hal_device *hal;
 	int d, err, worst = 0;
 
 	for (d = 0; d < RT_DEVICES; d++) {
-		if (!hal_load_acquire(&rt_devices[d].hal))
-			continue;
-		err = drain(&rt_devices[d], deadline);
+		hal = hal_load_acquire(&rt_devices[d].hal);
+		err = hal ? drain(&rt_devices[d], hal, deadline) : 0;
 		worst = err ? err : worst;
 	}
 	return worst;
 }
 
 /* Its work does not end, nor would closing it. */
-static bool is_hung(const struct rt_device *dev)
+static bool is_hung(const struct hal_device *hal)
 {
-	return hal_load_acquire(&dev->hal->hung);
+	return hal_load_acquire(&hal->hung);
+}
+
+/* Closes a device whose contexts are gone, or, hung, gives it up. False: it is not ours any more. */
+static bool let_go(int d, struct hal_device *hal, bool hung)
+{
+	uint32_t was;
+	bool ours = forget(d, hal);
+
+	if (ours) {
+		was = hal_load_acquire(&hal->state);
+		if (hung)
+			hal_device_abandon(hal);
+		else
+			hal_device_put(hal);
+	}
+	closing_end(&rt_devices[d]);
+	if (ours)
+		rt_changed(d, was, NPU_DEVICE_CLOSED, 0);
+	return ours;
 }
 
 /**
@@ -574,33 +638,26 @@ static bool is_hung(const struct rt_device *dev)
  */
 int rt_devices_close(uint64_t deadline)
 {
-	bool hung[RT_DEVICES] = { false }, open[RT_DEVICES], self;
-	struct hal_device *hal;
+	struct hal_device *hal[RT_DEVICES];
+	bool hung[RT_DEVICES];
 	int d, worst = 0;
-	uint32_t was;
 
 	for (d = 0; d < RT_DEVICES; d++)
-		open[d] = closing_begin(&rt_devices[d], &self);
+		hung[d] = closing_begin(&rt_devices[d], deadline, true, &hal[d]);
 	for (d = 0; d < RT_DEVICES; d++)
-		hung[d] = open[d] && (is_hung(&rt_devices[d]) || drain(&rt_devices[d], deadline));
+		hung[d] = hal[d] && (hung[d] || is_hung(hal[d]) ||
+				     drain(&rt_devices[d], hal[d], deadline));
 	rt_events_destroy(NULL);
 	for (d = 0; d < RT_DEVICES; d++) {
-		if (!open[d])
+		if (!hal[d])
 			continue;
 		if (!hung[d])
-			hung[d] = destroy_contexts(&rt_devices[d], deadline) != 0;
-		hal = forget(d);
-		was = hal_load_acquire(&hal->state);
-		if (hung[d]) {
+			hung[d] = destroy_contexts(&rt_devices[d], hal[d], deadline) != 0;
+		if (hung[d])
 			worst = hal_fail(-ETIMEDOUT, "finalize", "work on device %d did not end "
 					 "in time: the device is given up", d);
-			hal_device_abandon(hal);
-		} else {
-			hal_device_put(hal);
-		}
 		hal_store_relaxed(&rt_devices[d].moved, 0);
-		closing_end(&rt_devices[d]);
-		rt_changed(d, was, NPU_DEVICE_CLOSED, 0);
+		let_go(d, hal[d], hung[d]);
 	}
 	return worst;
 }
@@ -609,30 +666,29 @@ static int reset(int d, uint64_t deadline)
 {
 	struct rt_device *dev = &rt_devices[d];
 	struct hal_device *hal;
-	uint32_t was = 0;
-	bool self, hung;
+	bool hung;
 	int err;
 
-	if (!closing_begin(dev, &self))
-		return !self ? 0 : hal_fail(-EDEADLK, "device_reset", "device %d is being "
-					    "restarted, which waits for this observer", d);
-	hung = is_hung(dev);
-	err = hung ? 0 : drain(dev, deadline);
+	err = closing_begin(dev, deadline, false, &hal);
+	if (err == -EDEADLK)
+		return hal_fail(err, "device_reset", "device %d is being restarted, which waits "
+				"for this observer", d);
+	if (err)
+		return hal_fail(err, "device_reset", "device %d is being restarted or closed by "
+				"another thread", d);
+	if (!hal)
+		return 0;
+	hung = is_hung(hal);
+	err = hung ? 0 : drain(dev, hal, deadline);
 	if (!err && !hung)
-		err = destroy_contexts(dev, deadline);
-	if (!err) {
-		rt_events_destroy(dev->hal);
-		hal = forget(d);
-		was = hal_load_acquire(&hal->state);
-		if (hung)
-			hal_device_abandon(hal);
-		else
-			hal_device_put(hal);
+		err = destroy_contexts(dev, hal, deadline);
+	if (err) {
+		closing_end(dev);
+		return err;
 	}
-	closing_end(dev);
-	if (!err)
-		rt_changed(d, was, NPU_DEVICE_CLOSED, 0);
-	return err;
+	rt_events_destroy(hal);
+	let_go(d, hal, hung);
+	return 0;
 }
 
 NPU_API int npu_device_reset(int device, int64_t timeout_ms)

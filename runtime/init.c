@@ -357,6 +357,8 @@ NPU_API int npu_finalize(int64_t timeout_ms)
 		return err;
 	if (hal_in_callback())
 		return hal_fail(-EDEADLK, "finalize", "inside a callback of a stream");
+	if (rt_restarts())
+		return hal_fail(-EDEADLK, "finalize", "inside an observer of a restart");
 	pthread_mutex_lock(&rt.lock);
 	if (!may_finalize_locked(&err)) {
 		pthread_mutex_unlock(&rt.lock);

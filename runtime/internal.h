@@ -164,9 +164,10 @@ struct rt_lease {
  *	was initialised; 0: it has not
  * @past: what streams of earlier generations were, NULL: it was never restarted. See recover.c
  * @past_nr: how many were noted there
+ * @past_built: how many of them there were at the end of the last restart
  * @lock: Protects: all below, and opening and closing
  * @cond: @closing or @restarting has become false
- * @closing: a thread is closing it, without the lock; nothing new is made meanwhile
+ * @closing: the thread that closes it, without the lock, 0: none; nothing new is made meanwhile
  * @restarting: the thread that restarts it, 0: none; it is not closed meanwhile
  * @main: its primary context
  * @contexts: the others, struct rt_context
@@ -183,9 +184,10 @@ struct rt_device {
 	_Atomic uint32_t moved;
 	struct rt_past *_Atomic past;
 	uint64_t past_nr;
+	uint64_t past_built;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	bool closing;
+	uintptr_t closing;
 	uintptr_t restarting;
 	struct rt_context main;
 	struct hal_list contexts;
@@ -428,6 +430,7 @@ void rt_device_unlock(int d);
 int rt_device_open_locked(int d, const char *op);
 int rt_restart_begin(int d, uint64_t deadline);
 void rt_restart_end(int d);
+bool rt_restarts(void);
 uint32_t rt_device_index(int d);
 int rt_device_primary(int d, const char *op, uint64_t *ctx);
 int rt_device_ref(int d, struct hal_device **dev);

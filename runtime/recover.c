@@ -34,7 +34,7 @@ struct rt_past {
 	uint32_t index;
 };
 
-/* Protects: rt_device.past and past_nr of all devices. Nothing is taken under it. */
+/* Protects: rt_device.past, past_nr, past_built of all devices. Nothing is taken under it. */
 static pthread_mutex_t past_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void remember(struct rt_device *dev, uint64_t handle, const struct rt_past *what)
@@ -87,7 +87,7 @@ void rt_past_forget(int d)
 	pthread_mutex_lock(&past_lock);
 	free(dev->past);
 	hal_store_release(&dev->past, NULL);
-	dev->past_nr = 0;
+	dev->past_nr = dev->past_built = 0;
 	pthread_mutex_unlock(&past_lock);
 }
 
@@ -128,12 +128,11 @@ int rt_successor(int d, uint64_t handle, uint64_t *stream)
 	return err;
 }
 
-/* Notes what the streams of the library are, and forgets their handles. Returns how many. */
-static uint64_t outdate_locked(int d)
+/* Notes what the streams of the library are, and forgets their handles. */
+static void outdate_locked(int d)
 {
 	struct rt_device *dev = &rt_devices[d];
 	struct rt_past p = { .kind = NPU_STREAM_KIND_DEFAULT };
-	uint64_t before = dev->past_nr;
 	struct hal_list *n;
 	uint32_t i, pr;
 
@@ -157,29 +156,42 @@ static uint64_t outdate_locked(int d)
 		}
 	dev->main.stream = 0;
 	rt_pools_forget_locked(d);
-	return dev->past_nr - before;
 }
 
-/* Makes the streams anew that were forgotten last. One that can't be is made when asked for. */
-static void rebuild(int d, uint64_t nr)
+static bool past_at(struct rt_device *dev, uint64_t i, struct rt_past *p)
+{
+	bool there;
+
+	pthread_mutex_lock(&past_lock);
+	there = i < dev->past_nr;
+	if (there)
+		*p = dev->past[i % PAST];
+	pthread_mutex_unlock(&past_lock);
+	return there;
+}
+
+/*
+ * Makes the streams anew that were forgotten since the last restart, or leaves that to who asks for
+ * them, as with one that can't be made.
+ */
+static void rebuild(int d, bool at_once)
 {
 	struct rt_device *dev = &rt_devices[d];
 	struct rt_record before;
-	uint64_t i, end, h;
 	struct rt_past p;
+	uint64_t i, end, h;
 
-	rt_record_save(&before);
 	pthread_mutex_lock(&past_lock);
-	end = dev->past_nr;
+	i = dev->past_built;
+	end = dev->past_built = dev->past_nr;
 	pthread_mutex_unlock(&past_lock);
-	for (i = nr < PAST ? end - nr : end - PAST; i < end; i++) {
-		pthread_mutex_lock(&past_lock);
-		p = dev->past[i % PAST];
-		pthread_mutex_unlock(&past_lock);
+	if (!at_once)
+		return;
+	rt_record_save(&before);
+	for (i = end - i > PAST ? end - PAST : i; i < end && past_at(dev, i, &p); i++)
 		if (now_of(d, &p, &h))
 			hal_warn(HAL_LOG_CORE, "device %d: a stream is not made anew: %s", d,
 				 hal_error_last()->text);
-	}
 	rt_record_restore(&before);
 }
 
@@ -224,32 +236,43 @@ static void make_look(struct rt_device *dev)
 	atomic_fetch_add(&rt.epoch, 1);
 }
 
+/* Unless the device was taken away from us by npu_finalize(), which did not want to wait. */
+static void outdate(int d, const struct hal_device *hal)
+{
+	struct rt_device *dev = &rt_devices[d];
+
+	pthread_mutex_lock(&dev->lock);
+	if (dev->hal == hal)
+		outdate_locked(d);
+	pthread_mutex_unlock(&dev->lock);
+	make_look(dev);
+}
+
 /* With the device's `restarting` set. */
 static int restart(int d, struct hal_device *hal, uint32_t flags, uint64_t deadline)
 {
 	struct rt_device *dev = &rt_devices[d];
-	uint64_t nr = 0;
 	int err;
 
 	err = make_past(dev);
+	if (err)
+		return err;
 	/* it may have a fault that nobody has met yet */
 	hal_device_look(hal);
-	if (!err && hal_load_acquire(&hal->state) == HAL_DEVICE_FAULTED)
+	if (hal_load_acquire(&hal->state) == HAL_DEVICE_OPEN)
+		return hal_fail(-EBUSY, "device_restart", "device %d is at work: stop it first", d);
+	if (hal_load_acquire(&hal->state) == HAL_DEVICE_FAULTED)
 		err = hal_device_stop(hal, rt_time_left(deadline));
 	if (err)
 		return err;
-	if (hal_load_acquire(&hal->state) == HAL_DEVICE_STOPPED) {
-		pthread_mutex_lock(&dev->lock);
-		nr = outdate_locked(d);
-		pthread_mutex_unlock(&dev->lock);
-		make_look(dev);
-	}
+	if (hal_load_acquire(&hal->state) == HAL_DEVICE_STOPPED)
+		outdate(d, hal);
 	err = hal_device_restart(hal, flags & NPU_RESTART_KEEP_DATA ? HAL_RESTART_KEEP_DATA : 0,
 				 rt_time_left(deadline));
 	/* who was given an old stream meanwhile, as by the end of a guard, looks again */
 	make_look(dev);
-	if (!err && (flags & NPU_RESTART_REBUILD))
-		rebuild(d, nr);
+	if (!err)
+		rebuild(d, flags & NPU_RESTART_REBUILD);
 	return err;
 }
 

@@ -556,6 +556,23 @@ TEST_F(recover, restarts_that_fail)
 	EXPECT_EQ(0, use(NPU_STREAM_CURRENT));
 }
 
+/* What one left undone that took too long, the next one does. */
+TEST_F(recover, a_restart_that_is_late)
+{
+	struct simnpu_test_device d;
+	npu_stream pool;
+
+	OK(npu_stream_pool_get(0, 2, &pool));
+	OK(npu_device_stop(0, 5000));
+	OK(simnpu_fault_set("ioctl:device_restart,code=EIO", NULL));
+	EXPECT_EQ(-ETIMEDOUT, npu_device_restart(0, NPU_RESTART_REBUILD, 0));
+	EXPECT_EQ(NPU_DEVICE_STOPPED, health(0).state);
+	OK(npu_device_restart(0, NPU_RESTART_REBUILD, 5000));
+	ASSERT_TRUE(simnpu_test_device(0, &d));
+	EXPECT_EQ(1, d.queues);
+	EXPECT_EQ(-ESTALE, use(pool));
+}
+
 /* Unplugged in the middle of copies, and plugged in again in another order. */
 TEST_F(recover, unplug_and_replug)
 {
@@ -681,7 +698,7 @@ TEST_F(recover, observers_see_all_changes)
 
 static uint64_t own_id;
 static _Atomic int once_calls;
-static int from_inside[3];
+static int from_inside[4];
 
 static void only_once(int device, int from, int to, int cause, void *arg)
 {
@@ -689,6 +706,7 @@ static void only_once(int device, int from, int to, int cause, void *arg)
 	from_inside[0] = npu_device_unobserve(own_id);
 	from_inside[1] = npu_device_restart(device, 0, NPU_WAIT_FOREVER);
 	from_inside[2] = npu_device_reset(device, NPU_WAIT_FOREVER);
+	from_inside[3] = npu_finalize(NPU_WAIT_FOREVER);
 }
 
 /* It may take itself away; what would wait for itself is refused. */
@@ -701,6 +719,7 @@ TEST_F(recover, observers_that_do_things)
 	EXPECT_EQ(0, from_inside[0]);
 	EXPECT_EQ(-EDEADLK, from_inside[1]);
 	EXPECT_EQ(-EDEADLK, from_inside[2]);
+	EXPECT_EQ(-EDEADLK, from_inside[3]);
 	EXPECT_EQ(NPU_DEVICE_OPEN, health(0).state);
 	EXPECT_EQ(-ENOENT, npu_device_unobserve(own_id));
 }
@@ -839,6 +858,40 @@ TEST_F(recover, in_a_crowd)
 	EXPECT_EQ(21, health(0).generation);
 	EXPECT_EQ(0, use(NPU_STREAM_CURRENT));
 	OK(npu_device_unobserve(id));
+}
+
+static void *restart_for_ever(void *arg)
+{
+	*(int *)arg = npu_device_restart(0, 0, NPU_WAIT_FOREVER);
+	return NULL;
+}
+
+/* Nor does it, or a reset, wait longer for who restarts a device than it may take. */
+TEST_F(recover, finalize_beside_a_restart_that_hangs)
+{
+	uint64_t t0 = now_ms();
+	pthread_t th;
+	int err = 1;
+
+	npu_test_may_leak = true;
+	OK(simnpu_fault_set("task:launch,do=stuck", NULL));
+	OK(read_word(self->mem, self->s));
+	usleep(50000);
+	ASSERT_TRUE(simnpu_test_device_fault(0, "link"));
+	OK(pthread_create(&th, NULL, restart_for_ever, &err));
+	usleep(100000);
+	EXPECT_EQ(-ETIMEDOUT, npu_device_reset(0, 100));
+	EXPECT_EQ(-ETIMEDOUT, npu_finalize(100));
+	EXPECT_GT(5000, now_ms() - t0);
+	EXPECT_EQ(NPU_DEVICE_CLOSED, health(0).state);
+	/* the device itself is still being stopped */
+	simnpu_fault_clear();
+	pthread_join(th, NULL);
+	EXPECT_EQ(-ENODEV, err);
+	EXPECT_EQ(0, use(NPU_STREAM_CURRENT)) TH_LOG("%s", last_error().text);
+	OK(npu_device_stop(0, 5000));
+	OK(npu_device_restart(0, 0, 5000));
+	EXPECT_EQ(2, health(0).generation);
 }
 
 /* Finalizing ends a device in any state. */
