@@ -105,7 +105,7 @@ static bool callback_off(struct model_queue *q, uint64_t seq, bool any)
 	if (cb && (any || (cb->seq == seq && hal_list_empty(&cb->node)))) {
 		hal_list_del(&cb->node);
 		q->cb = NULL;
-		hal_store_relaxed(&q->run, RUN_RUNNING);
+		model_take(q);
 	} else {
 		cb = NULL;
 	}

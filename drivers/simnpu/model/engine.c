@@ -248,12 +248,13 @@ static bool retirable(struct model_queue *q, uint64_t now)
 /*
  * Lets queues go that have had no work for long. Who publishes a task and does
  * not see the doorbell set, has published it before the barrier, and it is seen
- * in the look behind it. Under look_lock.
+ * in the look behind it. A thread that has the queue may have looked earlier, and
+ * be on its way out. Under look_lock.
  */
 static void retire(struct model_device *dev, uint64_t now)
 {
 	struct model_queue *gone = NULL, *q;
-	uint32_t i;
+	uint32_t i, run;
 
 	dev->last_retire = now;
 	for (i = hal_load_relaxed(&dev->active_count); i--;) {
@@ -271,9 +272,11 @@ static void retire(struct model_device *dev, uint64_t now)
 		atomic_store(&q->active, 0);
 	/* else submitters pass a barrier themselves: SIMNPU_CONTEXT_FENCE */
 	model_barrier(dev);
-	for (q = gone; q; q = q->retired)
-		if (hal_load_acquire(&q->run) == RUN_IDLE && model_head_hint(q))
+	for (q = gone; q; q = q->retired) {
+		run = hal_load_acquire(&q->run);
+		if ((run == RUN_IDLE || run == RUN_RUNNING) && model_head_hint(q))
 			model_kick(q);
+	}
 }
 
 /* Notes how many cores are busy. */

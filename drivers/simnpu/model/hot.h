@@ -103,6 +103,15 @@ static inline struct model_kernel *model_kernel_find(struct model_device *dev, u
 	return &chunk[i % 256];
 }
 
+/*
+ * Takes a queue out of where it is the caller's to take: a list, or under a lock. A barrier, as
+ * the claim of an idle one is: who waits and does not see it being run is seen by who runs it.
+ */
+static inline void model_take(struct model_queue *q)
+{
+	atomic_exchange(&q->run, RUN_RUNNING);
+}
+
 /**
  * model_release() - give a claimed queue back
  * @q: the queue; not to be touched afterwards

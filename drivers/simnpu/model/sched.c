@@ -65,7 +65,7 @@ static struct model_queue *pop_locked(struct model_worker *w)
 			}
 			w->class = class;
 			ready_del(dev, q);
-			hal_store_relaxed(&q->run, RUN_RUNNING);
+			model_take(q);
 			return q;
 		}
 	}
@@ -101,7 +101,7 @@ bool model_ready_steal(struct model_queue *q)
 	got = hal_load_relaxed(&q->run) == RUN_READY;
 	if (got) {
 		ready_del(dev, q);
-		hal_store_relaxed(&q->run, RUN_RUNNING);
+		model_take(q);
 	}
 	hal_spin_unlock(&dev->sched);
 	return got;

@@ -65,7 +65,7 @@ static void waiter_add(struct model_queue *q, struct model_waiter *w)
 static void waiter_barrier(struct model_queue *q)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	/* idle: who claims it next sees the waiter */
+	/* not run: who claims or takes it next passes a barrier, and sees the waiter */
 	if (hal_load_acquire(&q->run) == RUN_RUNNING)
 		model_barrier(q->dev);
 }
@@ -93,7 +93,7 @@ static void unpark(struct model_queue *p, struct model_worker *w)
 	hal_store_relaxed(&p->parked_on, NULL);
 	if (w && w->borrower && !w->next && w->path_len && w->path[w->path_len - 1] == p) {
 		w->path_len--;
-		hal_store_relaxed(&p->run, RUN_RUNNING);
+		model_take(p);
 		w->next = p;
 	} else {
 		model_ready(p, CLASS_CONTROL);
@@ -258,7 +258,7 @@ bool model_park(struct model_queue *q, struct model_queue *other, uint64_t uid, 
 	return true;
 over:
 	hal_store_relaxed(&q->parked_on, NULL);
-	hal_store_relaxed(&q->run, RUN_RUNNING);
+	model_take(q);
 	return false;
 }
 
@@ -270,7 +270,7 @@ bool model_unpark(struct model_queue *q)
 	if (!other || !waiter_del(other, &q->park))
 		return false;
 	hal_store_relaxed(&q->parked_on, NULL);
-	hal_store_relaxed(&q->run, RUN_RUNNING);
+	model_take(q);
 	return true;
 }
 
@@ -282,10 +282,8 @@ static bool claim(struct model_queue *q)
 
 	if (run == RUN_READY)
 		return model_ready_steal(q);
-	/* acquire: what the thread that had it before left is seen */
-	return run == RUN_IDLE &&
-	       atomic_compare_exchange_strong_explicit(&q->run, &run, RUN_RUNNING,
-						       memory_order_acquire, memory_order_relaxed);
+	/* what the thread that had it before left is seen, and so is who waits: waiter_barrier() */
+	return run == RUN_IDLE && atomic_compare_exchange_strong(&q->run, &run, RUN_RUNNING);
 }
 
 static void path_push(struct model_worker *w, struct model_queue *q)
@@ -428,7 +426,7 @@ static int sleep_for(struct model_queue *q, uint64_t uid, uint64_t seq, uint64_t
 	while (!(word = hal_load_acquire(&wt.word))) {
 		rc = hal_sys_futex_wait(&wt.word, 0, deadline);
 		if (rc == -ETIMEDOUT && waiter_del(q, &wt))
-			return -ETIME;
+			return reached(q, seq) ? 0 : -ETIME;
 		if (rc == -ETIMEDOUT)
 			deadline = UINT64_MAX;	/* the wake is on its way */
 	}
