@@ -501,7 +501,8 @@ struct simnpu_wait {
  * @fd: in: an eventfd; 1 is written to it once @seq has completed
  *
  * The device keeps a duplicate until then. Notifications that are pending when
- * the queue is destroyed are sent.
+ * the queue is destroyed are sent. -ENOMEM: there is no engine thread, and none
+ * can be made, so that nobody would run the task.
  */
 struct simnpu_notify {
 	__u64 seq;

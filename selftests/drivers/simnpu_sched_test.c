@@ -676,6 +676,34 @@ TEST_F(sched, without_engines_a_waiter_runs_all)
 	EXPECT_TRUE(timeline_within(r, 3, 10 * SEC));
 }
 
+TEST_F(sched, a_kick_that_found_no_engine_is_asked_for_again)
+{
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 1, 0, EAGAIN);
+	put_nop(&self->r);
+	put_nop(&self->r2);
+	EXPECT_EQ(1, self->r.h->doorbell);
+	EXPECT_EQ(1, self->r2.h->doorbell);
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 0, 0, 0);
+	put_nop(&self->r);
+	EXPECT_TRUE(timeline_within(&self->r, 2, 20 * SEC));
+	EXPECT_TRUE(timeline_within(&self->r2, 1, 20 * SEC));
+}
+
+TEST_F(sched, a_descriptor_asks_for_an_engine)
+{
+	struct simnpu_notify n = { .seq = 1, .queue = self->r.handle, .fd = eventfd(0, 0) };
+	struct pollfd p = { .fd = n.fd, .events = POLLIN };
+
+	ASSERT_LE(0, n.fd);
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 1, 0, EAGAIN);
+	put_nop(&self->r);
+	EXPECT_EQ(-ENOMEM, io(self->c.fd, NOTIFY, &n));
+	simnpu_test_fail(SIMNPU_FAIL_THREAD, 0, 0, 0);
+	EXPECT_EQ(0, io(self->c.fd, NOTIFY, &n));
+	EXPECT_EQ(1, poll(&p, 1, 20000));
+	close(n.fd);
+}
+
 TEST_F(sched, deadlines)
 {
 	const uint32_t modes[] = { 0, SIMNPU_WAIT_SPIN, SIMNPU_WAIT_YIELD, SIMNPU_WAIT_BLOCK };

@@ -42,6 +42,7 @@ struct sched_attributes {
 };
 
 static void *engine_main(void *arg);
+static void want_kicks(struct model_device *dev);
 
 /* ---- waking ---------------------------------------------------------------------- */
 
@@ -96,9 +97,12 @@ static int thread_new(struct model_device *dev)
 			hal_store_relaxed(&dev->thread_count, n + 1);
 	}
 	pthread_mutex_unlock(&dev->thread_lock);
-	if (rc)
-		hal_warn(HAL_LOG_MODEL, "simnpu%u: no engine thread: errno %d", dev->index, -rc);
-	return rc ? -ENOMEM : 0;
+	if (!rc)
+		return 0;
+	hal_warn(HAL_LOG_MODEL, "simnpu%u: no engine thread: errno %d", dev->index, -rc);
+	if (!n)
+		want_kicks(dev);
+	return -ENOMEM;
 }
 
 /**
@@ -125,7 +129,8 @@ int model_thread_need(struct model_device *dev)
  * model_kick() - SIMNPU_IOCTL_KICK
  * @q: the queue
  *
- * Return: 0; -ENOMEM: no thread to run it; it runs at the next kick or wait.
+ * Return: 0; -ENOMEM: no thread to run it; the doorbell stays set, and it runs at the next kick,
+ * wait or notification.
  */
 int model_kick(struct model_queue *q)
 {
@@ -210,6 +215,21 @@ static void take_kicked(struct model_device *dev)
 		next = q->kicked;
 		active_add(q);
 	}
+}
+
+/*
+ * There is no thread, though for a moment it was counted in: the doorbells of all queues that rely
+ * on it are set again, so that it is asked for by whoever brings more work.
+ */
+static void want_kicks(struct model_device *dev)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&dev->look_lock);
+	take_kicked(dev);
+	for (i = 0; i < hal_load_relaxed(&dev->active_count); i++)
+		hal_shm_store_release(&hal_load_relaxed(&dev->active[i]->header)->doorbell, 1);
+	pthread_mutex_unlock(&dev->look_lock);
 }
 
 /* Puts a queue into its ready list if something waits at its head. */

@@ -540,7 +540,7 @@ static int notify_add(struct model_queue *q, struct model_waiter *wt)
 	return 0;
 }
 
-/* SIMNPU_IOCTL_NOTIFY. */
+/* SIMNPU_IOCTL_NOTIFY. -ENOMEM, too: there is no engine thread, and none can be made. */
 int model_notify(struct model_file *f, const struct simnpu_notify *arg)
 {
 	struct model_waiter *wt = hal_zalloc(sizeof(*wt));
@@ -557,6 +557,8 @@ int model_notify(struct model_file *f, const struct simnpu_notify *arg)
 		rc = -ENOENT;
 	else if (arg->seq & SIMNPU_TIMELINE_ERROR)
 		rc = -EINVAL;
+	else if (!reached(q, arg->seq) && alone(f->dev))
+		rc = -ENOMEM;
 	else
 		wt->fd = rc = hal_sys_dup(arg->fd);
 	if (rc >= 0)
