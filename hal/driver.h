@@ -153,8 +153,8 @@ struct hal_copy {
  * @code: negative errno
  * @vendor: the vendor's code, 0: none
  * @op: what kind of task, a static string
- * @origin_stream: the stream where it failed first, if another; handle, else 0
- * @origin_seq: sequence number there
+ * @origin_stream: where another task failed first, handle of its stream, 0 if it is gone; else 0
+ * @origin_seq: sequence number of that one, else 0
  * @place: hal_task.place of the task that failed first
  * @addr: address that was refused, 0: none
  * @tag: hal_task.tag of the task that failed first

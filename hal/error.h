@@ -23,8 +23,8 @@
  * @op: the operation that failed, a static string
  * @stream: handle of the stream, 0: none
  * @seq: sequence number of the task that failed, 0: none
- * @origin_stream: handle of the stream where it failed first, 0: the same
- * @origin_seq: sequence number there
+ * @origin_stream: where another task failed first, handle of its stream, 0 if it is gone; else 0
+ * @origin_seq: sequence number of that one, else 0
  * @addr: the address that was refused, 0: none
  * @place: code address of the submission, 0: unknown
  * @tag: the submitting thread's tag

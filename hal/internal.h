@@ -305,8 +305,11 @@ void hal_stream_abandon(struct hal_stream *s);
 
 /* stream_error.c: takes failures from the driver into the stream's list. */
 void hal_stream_collect(struct hal_stream *s);
-/* The errno of the first failure up to seq that nobody was told of, which stays untold. */
-int hal_stream_peek(struct hal_stream *s, uint64_t seq);
+/*
+ * The errno of the first failure up to seq that nobody was told of, which stays untold; if asked
+ * for, it is the thread's record, too.
+ */
+int hal_stream_peek(struct hal_stream *s, uint64_t seq, bool record);
 
 /**
  * struct hal_failure - a task that failed, and where
@@ -351,6 +354,8 @@ void hal_stream_forget(struct hal_stream *s);
 
 /* report.c: makes a report the thread's: record and list. 0, or the code of its first failure. */
 int hal_report_tell(const struct hal_report *r);
+/* One failure as the thread's record; the list stays. */
+void hal_report_one(const struct hal_failure *f);
 /* A failure, in the order of its stream, among those from number @from on. */
 void hal_report_add(struct hal_report *r, uint32_t from, const struct hal_failure *f);
 

@@ -3,6 +3,7 @@
  * What a wait reports: the first failure as the thread's record, and behind it a
  * list of all that it covered, up to HAL_REPORT_MAX.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,46 @@ void hal_report_add(struct hal_report *r, uint32_t from, const struct hal_failur
 	r->list[i] = *f;
 }
 
+/* Goes on with a record's text, as far as there is room. */
+static __attribute__((format(printf, 2, 3))) void say(struct hal_error *e, const char *fmt, ...)
+{
+	size_t n = strlen(e->text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(e->text + n, sizeof(e->text) - n, fmt, args);
+	va_end(args);
+}
+
+/* The operation, which is that of the task where it began. */
+static void say_op(struct hal_error *e)
+{
+	say(e, " (%s%s%s)", e->op ? e->op : "?", e->tag[0] ? ", tag " : "", e->tag);
+}
+
+/* Where a failure began that is another task's. */
+static void say_origin(struct hal_error *e)
+{
+	struct hal_stream *s;
+
+	say(e, ", from");
+	s = hal_stream_find(e->origin_stream);
+	if (s && s->ctx->dev->ordinal != e->device)
+		say(e, " device %d", s->ctx->dev->ordinal);
+	hal_stream_put(s);
+	if (e->origin_stream && e->origin_stream != e->stream)
+		say(e, " stream 0x%llx", (unsigned long long)e->origin_stream);
+	say(e, " task %llu", (unsigned long long)e->origin_seq);
+	if (!e->origin_stream)
+		say(e, " of a stream that is gone");
+	say_op(e);
+}
+
 /* A task's failure as a record. */
 static void describe(const struct hal_failure *f, uint64_t more, struct hal_error *e)
 {
 	const struct hal_task_error *t = &f->e;
 	const char *name = hal_errno_name(t->code);
-	size_t room = sizeof(e->text), n;
 
 	memset(e, 0, sizeof(*e));
 	e->code = t->code;
@@ -44,19 +79,25 @@ static void describe(const struct hal_failure *f, uint64_t more, struct hal_erro
 	e->generation = f->generation;
 	e->more = more;
 	strcpy(e->tag, hal_tag_name(t->tag));
-	n = (size_t)snprintf(e->text, room, "stream 0x%llx: task %llu (%s%s%s) failed: %s",
-			     (unsigned long long)e->stream, (unsigned long long)t->seq,
-			     t->op ? t->op : "?", e->tag[0] ? ", tag " : "", e->tag,
-			     name ? name : "?");
-	if (t->addr && n < room)
-		n += (size_t)snprintf(e->text + n, room - n, " at 0x%llx",
-				      (unsigned long long)t->addr);
-	if (t->origin_stream && n < room)
-		n += (size_t)snprintf(e->text + n, room - n, ", from stream 0x%llx task %llu",
-				      (unsigned long long)t->origin_stream,
-				      (unsigned long long)t->origin_seq);
-	if (more && n < room)
-		snprintf(e->text + n, room - n, "; %llu more failed", (unsigned long long)more);
+	say(e, "stream 0x%llx: task %llu", (unsigned long long)e->stream,
+	    (unsigned long long)t->seq);
+	if (!t->origin_seq)
+		say_op(e);
+	say(e, " failed: %s", name ? name : "?");
+	if (t->addr)
+		say(e, " at 0x%llx", (unsigned long long)t->addr);
+	if (t->origin_seq)
+		say_origin(e);
+	if (more)
+		say(e, "; %llu more failed", (unsigned long long)more);
+}
+
+void hal_report_one(const struct hal_failure *f)
+{
+	struct hal_error e;
+
+	describe(f, 0, &e);
+	hal_fail_record(&e);
 }
 
 /* The thread's list; without memory for one the failures are only counted. */

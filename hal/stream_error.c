@@ -94,23 +94,36 @@ void hal_stream_collect(struct hal_stream *s)
 	unlock(s);
 }
 
-int hal_stream_peek(struct hal_stream *s, uint64_t seq)
+/* A failure as what is told of it. */
+static struct hal_failure failure_of(const struct hal_stream *s)
 {
-	uint64_t first = UINT64_MAX;
+	return (struct hal_failure){
+		.stream = s->handle,
+		.generation = s->generation,
+		.device = s->ctx->dev->ordinal,
+	};
+}
+
+int hal_stream_peek(struct hal_stream *s, uint64_t seq, bool record)
+{
+	struct hal_failure first = failure_of(s);
 	uint32_t i;
 	int rc;
 
+	first.e.seq = UINT64_MAX;
 	pthread_mutex_lock(&s->err_lock);
 	rc = collect_locked(s);
 	for (i = 0; i < s->error_count; i++) {
 		const struct hal_stream_error *f = &s->errors[i];
 
-		if (f->e.seq > seq || f->e.seq >= first || !untold(s, f))
+		if (f->e.seq > seq || f->e.seq >= first.e.seq || !untold(s, f))
 			continue;
-		first = f->e.seq;
+		first.e = f->e;
 		rc = f->e.code;
 	}
 	unlock(s);
+	if (record && first.e.code)
+		hal_report_one(&first);
 	return rc;
 }
 
@@ -118,11 +131,7 @@ int hal_stream_peek(struct hal_stream *s, uint64_t seq)
 static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint64_t stamp,
 			uint32_t from, struct hal_report *r)
 {
-	struct hal_failure one = {
-		.stream = s->handle,
-		.generation = s->generation,
-		.device = s->ctx->dev->ordinal,
-	};
+	struct hal_failure one = failure_of(s);
 	bool marked = false;
 	uint32_t i;
 

@@ -21,7 +21,7 @@ int hal_stream_word(struct hal_stream *s, uint64_t *word)
 /* On a device that has a fault its failures come first. */
 static int query_state(struct hal_stream *s, uint64_t seq, uint32_t state)
 {
-	int rc = state == HAL_DEVICE_FAULTED ? hal_stream_peek(s, seq) : 0;
+	int rc = state == HAL_DEVICE_FAULTED ? hal_stream_peek(s, seq, true) : 0;
 
 	return rc ? rc : hal_device_usable(s->ctx->dev, "query");
 }
@@ -37,7 +37,7 @@ static int query(struct hal_stream *s, const struct hal_point *p)
 	if (!rc && !hal_word_covers(word, p->seq))
 		rc = -EINPROGRESS;
 	else if (!rc && hal_word_failed(s->slot, word))
-		rc = hal_stream_peek(s, p->seq);
+		rc = hal_stream_peek(s, p->seq, true);
 	/* after the failures were taken: they may say that the device has a fault */
 	state = hal_load_acquire(&s->ctx->dev->state);
 	if (unlikely(state != HAL_DEVICE_OPEN) && (!rc || rc == -EINPROGRESS ||
@@ -72,7 +72,7 @@ HAL_COLD bool hal_clean_slow(const struct hal_point *p)
 		return true;
 	clean = !hal_stream_word(s, &word) && hal_word_covers(word, p->seq) &&
 		hal_load_acquire(&s->ctx->dev->state) == HAL_DEVICE_OPEN &&
-		(!hal_word_failed(s->slot, word) || !hal_stream_peek(s, p->seq));
+		(!hal_word_failed(s->slot, word) || !hal_stream_peek(s, p->seq, false));
 	hal_stream_put(s);
 	return clean;
 }

@@ -195,7 +195,8 @@ static void error_convert(struct simnpu_stream *s, const struct simnpu_task_erro
 	out->place = in->cookie;
 	out->addr = in->addr;
 	out->tag = in->tag;
-	if (!in->origin_queue || in->origin_queue == s->handle)
+	/* what began with itself, or later, has no origin */
+	if (!in->origin_queue || (in->origin_queue == s->handle && in->origin_seq >= in->seq))
 		return;
 	out->origin_seq = in->origin_seq;
 	out->origin_stream = simnpu_stream_name(dev, in->origin_queue);

@@ -57,10 +57,11 @@ extern "C" {
  * @pad: zero
  * @stream: the stream, 0: none
  * @seq: sequence number of the task that failed, 0: none
- * @origin_stream: the stream where it failed first, if another, else 0
- * @origin_seq: sequence number there
+ * @origin_stream: where another task failed first, which this one waited for, or which stopped its
+ *	stream: that one's stream, 0 if it is gone; else 0
+ * @origin_seq: sequence number of that one, else 0
  * @addr: the device address that was refused, 0: none
- * @place: code address of the submission, 0: not known
+ * @place: code address of the submission, 0: not known; of what failed first, as are @op and @tag
  * @op: the operation, as "launch" or "event_record"
  * @tag: the tag that the submitting thread had set
  * @text: one line

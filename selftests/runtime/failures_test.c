@@ -302,6 +302,65 @@ TEST_F(failures, carried_to_those_that_waited)
 	OK(npu_stream_sync(self->t, 5000));
 }
 
+/* Over three streams of two devices each learns where its part of it came from. */
+TEST_F(failures, carried_on_from_device_to_device)
+{
+	struct npu_stream_attr attr = NPU_STREAM_ATTR_INIT;
+	struct npu_error e;
+	npu_stream far;
+
+	attr.device = 1;
+	OK(npu_stream_create(&attr, &far));
+	OK(npu_tag_set("cause"));
+	OK(failing_task(self->s));
+	OK(npu_tag_set("effect"));
+	OK(npu_stream_wait_stream(self->t, self->s));
+	OK(npu_stream_wait_stream(far, self->t));
+	EXPECT_EQ(-EFAULT, npu_stream_sync(far, 5000));
+	e = last_error();
+	EXPECT_EQ(far.h, e.stream.h);
+	EXPECT_EQ(1, e.device);
+	EXPECT_NE(0, e.origin_stream.h);
+	EXPECT_NE(0, e.origin_seq);
+	EXPECT_STREQ("launch", e.op);
+	EXPECT_STREQ("cause", e.tag);
+	EXPECT_NE(NULL, strstr(e.text, "failed: EFAULT at 0x8, from device 0 stream 0x"));
+	EXPECT_NE(NULL, strstr(e.text, "(launch, tag cause)"));
+	EXPECT_EQ(-EFAULT, npu_stream_sync(self->t, 5000));
+	EXPECT_EQ(self->s.h, last_error().origin_stream.h);
+	EXPECT_EQ(NULL, strstr(last_error().text, "device"));
+	EXPECT_EQ(-EFAULT, npu_stream_sync(self->s, 5000));
+	OK(npu_stream_destroy(far, 5000));
+}
+
+/* What a stream that has stopped does not run names the failure that stopped it. */
+TEST_F(failures, not_run_and_why)
+{
+	struct npu_stream_attr attr = NPU_STREAM_ATTR_INIT;
+	struct npu_error e;
+	uint64_t first;
+	npu_stream s;
+
+	attr.fail_mode = NPU_FAIL_STOP;
+	OK(npu_stream_create(&attr, &s));
+	OK(npu_tag_set("first"));
+	OK(failing_task(s));
+	OK(npu_tag_set("behind"));
+	OK(nop(s));
+	EXPECT_EQ(-EFAULT, npu_stream_sync(s, 5000));
+	first = last_error().seq;
+	EXPECT_EQ(0, last_error().origin_stream.h);
+	EXPECT_EQ(0, last_error().origin_seq);
+	e = next_error();
+	EXPECT_EQ(-ECANCELED, e.code);
+	EXPECT_EQ(first + 1, e.seq);
+	EXPECT_EQ(s.h, e.origin_stream.h);
+	EXPECT_EQ(first, e.origin_seq);
+	EXPECT_NE(NULL, strstr(e.text, "failed: ECANCELED"));
+	EXPECT_NE(NULL, strstr(e.text, "from task 1 (launch, tag first)")) TH_LOG("%s", e.text);
+	OK(npu_stream_destroy(s, 5000));
+}
+
 /* H18: a loop that knows only success and "not yet" ends; what is done stays done. */
 TEST_F(failures, a_poll_loop_ends)
 {
@@ -329,6 +388,14 @@ TEST_F(failures, a_poll_loop_ends)
 		rc = npu_event_query(e);
 	} while (rc == -EINPROGRESS);
 	EXPECT_EQ(-EFAULT, rc);
+	/* it says what has failed, as a wait does */
+	EXPECT_EQ(-EFAULT, last_error().code);
+	EXPECT_STREQ("launch", last_error().op);
+	EXPECT_EQ(self->s.h, last_error().stream.h);
+	EXPECT_NE(0, last_error().seq);
+	npu_error_clear();
+	EXPECT_EQ(-EFAULT, npu_stream_query(self->s));
+	EXPECT_EQ(-EFAULT, last_error().code);
 	EXPECT_EQ(-EFAULT, npu_event_query(e));
 	EXPECT_EQ(-EFAULT, npu_event_sync(e, 5000));
 	OK(npu_event_query(e));

@@ -168,6 +168,10 @@ static void task_error(struct model_queue *q, const struct model_error *e,
 		.op = e->origin.op,
 		.tag = e->origin.tag,
 	};
+	if (t->origin_queue || !e->origin.via)
+		return;
+	t->origin_queue = e->origin.via;
+	t->origin_seq = e->origin.via_seq;
 }
 
 /* Clears the mark of the timeline when no failure waits to be taken. Under q->lock. */

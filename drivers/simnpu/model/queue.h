@@ -80,13 +80,27 @@ struct model_verdict {
 	uint64_t ns;
 };
 
-/* Where a failure began. */
+/**
+ * struct model_origin - where a failure began
+ * @queue: the queue
+ * @uid: its life
+ * @seq: the task
+ * @cookie: its cookie
+ * @addr: the address that was refused, or 0
+ * @via_seq: the task that who tells of it waited for
+ * @via: handle of that one's queue, for who can't name @queue; or 0
+ * @code: a positive errno
+ * @op: SIMNPU_OP_* of the task
+ * @tag: its tag
+ */
 struct model_origin {
 	struct model_queue *queue;
 	uint64_t uid;
 	uint64_t seq;
 	uint64_t cookie;
 	uint64_t addr;
+	uint64_t via_seq;
+	uint32_t via;
 	uint32_t code;
 	uint32_t op;
 	uint32_t tag;

@@ -148,18 +148,26 @@ bool model_follow(struct model_queue *q, const struct simnpu_desc *slot)
 	return true;
 }
 
+/* Who is not told of the queue where it began learns of the one that it waited for. */
+static void wait_fail(struct model_queue *q, const struct simnpu_desc *d, struct model_origin *o)
+{
+	o->via = d->wait.queue;
+	o->via_seq = d->wait.seq;
+	model_queue_fail(q, hal_load_relaxed(&q->next_seq), o->code, o);
+}
+
 static int run_wait(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d)
 {
 	struct model_queue *other;
-	uint64_t seq = hal_load_relaxed(&q->next_seq), uid;
 	struct model_origin origin;
+	uint64_t uid;
 	int rc;
 
 	if (q->wait_over) {
 		/* it was parked, and was told how that ended */
 		q->wait_over = false;
 		if (q->wait_failed)
-			model_queue_fail(q, seq, q->wait_origin.code, &q->wait_origin);
+			wait_fail(q, d, &q->wait_origin);
 		return 0;
 	}
 	if (d->wait.pad || d->wait.seq & SIMNPU_TIMELINE_ERROR)
@@ -172,7 +180,7 @@ static int run_wait(struct model_worker *w, struct model_queue *q, const struct 
 		return MODEL_TASK_GONE;
 	}
 	if (model_queue_failed(other, uid, d->wait.seq, &origin))
-		model_queue_fail(q, seq, origin.code, &origin);
+		wait_fail(q, d, &origin);
 	return 0;
 }
 
