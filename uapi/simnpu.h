@@ -705,11 +705,11 @@ struct simnpu_callback {
  * @deadline_ns: in: absolute, CLOCK_MONOTONIC; 0: five seconds from now; SIMNPU_DEADLINE_NONE: none
  *
  * STOP: the device is for all its openers: it refuses new work, discards what is queued, tells
- * kernels to stop, and waits for the tasks that run. Queues break: their timelines say
+ * kernels to stop, and waits for the tasks and COPYs that run. Queues break: their timelines say
  * that all is done. Of a stopped one: nothing to do. ETIME: a task did not end; the device is
- * lost then.
+ * lost then. EBUSY: another STOP or RESTART takes longer than this one may.
  *
- * RESTART: of a stopped one, else EBUSY (OK, faulted). The generation grows by one.
+ * RESTART: of a stopped one, else EBUSY (OK, faulted, or as of STOP). The generation grows by one.
  * Contexts, memory, modules, kernels and events stay. Queues of an older generation stay broken:
  * QUEUE_GROW of them gives ESTALE; they are good for QUEUE_ERRORS and QUEUE_DESTROY.
  */

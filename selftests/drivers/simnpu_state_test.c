@@ -65,6 +65,16 @@ FIXTURE_TEARDOWN(state)
 
 #define FAULT(action) EXPECT_TRUE(simnpu_test_device_fault(0, action))
 
+static int event_of(struct ctx *c)
+{
+	struct simnpu_event ev = { .context = c->handle };
+	struct simnpu_handle h;
+	int rc = io(c->fd, EVENT_CREATE, &ev);
+
+	h = (struct simnpu_handle){ .handle = ev.handle };
+	return rc ? rc : io(c->fd, EVENT_DESTROY, &h);
+}
+
 /* ---- stop and restart ---- */
 
 TEST_F(state, stop_and_restart)
@@ -259,6 +269,85 @@ TEST_F(state, stop_in_vain)
 	EXPECT_EQ(0, ring_wait(&r, put_nop(&r)));
 	EXPECT_OTHER_WORKS();
 	EXPECT_EQ(0, dev_close(again.fd));
+}
+
+struct stopper {
+	int fd;
+	int rc;
+};
+
+static void *stop_for_ever(void *arg)
+{
+	struct stopper *s = arg;
+
+	s->rc = device_stop_until(s->fd, SIMNPU_DEADLINE_NONE);
+	return NULL;
+}
+
+/* Who comes while another one stops it waits no longer than he wants; unplugging ends them all. */
+TEST_F(state, two_that_stop_it)
+{
+	struct simnpu_stop s = { 0 };
+	struct stopper first = { .fd = self->c.fd, .rc = 1 };
+	pthread_t t;
+
+	ASSERT_EQ(0, simnpu_fault_set("task:launch,do=stuck", NULL));
+	put_inc(&self->r, self->mem, 1);
+	ring_kick(&self->r);
+	until_hit(1);
+	ASSERT_EQ(0, pthread_create(&t, NULL, stop_for_ever, &first));
+	while (state_of(self->c.fd) != SIMNPU_STATE_STOPPED)
+		nap_ms(1);
+	EXPECT_EQ(-EBUSY, device_stop_until(self->c.fd, ms_from_now(20)));
+	s.deadline_ns = ms_from_now(20);
+	EXPECT_EQ(-EBUSY, io(self->c.fd, DEVICE_RESTART, &s));
+	EXPECT_EQ(SIMNPU_STATE_STOPPED, state_of(self->c.fd));
+	EXPECT_TRUE(simnpu_test_plug(0, -1));
+	pthread_join(t, NULL);
+	EXPECT_EQ(-ENODEV, first.rc);
+	EXPECT_EQ(ENODEV, info_of(self->c.fd).cause);
+}
+
+#define BIG (128ull << 20)
+
+struct copier {
+	struct ctx *c;
+	uint64_t mem;
+	char *host;
+	_Atomic bool started;
+	int rc;
+};
+
+static void *copy_main(void *arg)
+{
+	struct copier *p = arg;
+
+	atomic_store(&p->started, true);
+	p->rc = copy_now(p->c, U64(p->host), p->mem, BIG, SIMNPU_COPY_TO_HOST);
+	return NULL;
+}
+
+/* A copy that is no task: when the stop is over, so is it. */
+TEST_F(state, a_copy_beside_a_stop)
+{
+	struct copier p = { .c = &self->c, .host = malloc(BIG) };
+	pthread_t t;
+	char last;
+
+	ASSERT_NE(NULL, p.host);
+	p.host[BIG - 1] = 0;
+	p.mem = mem_new(&self->c, BIG, NULL);
+	ASSERT_EQ(0, copy_now(&self->c, p.mem, 1, BIG, 0));
+	ASSERT_EQ(0, pthread_create(&t, NULL, copy_main, &p));
+	while (!atomic_load(&p.started))
+		sched_yield();
+	nap_ms(2);
+	EXPECT_EQ(0, device_stop_until(self->c.fd, SIMNPU_DEADLINE_NONE));
+	last = p.host[BIG - 1];
+	pthread_join(t, NULL);
+	EXPECT_TRUE(p.rc == 0 || p.rc == -ESHUTDOWN);
+	EXPECT_EQ(p.rc ? 0 : 1, last);
+	free(p.host);
 }
 
 /* ---- faults ---- */
@@ -739,6 +828,80 @@ TEST_F(state, under_fire)
 	EXPECT_EQ(n, (int)info_of(self->c.fd).generation);
 	EXPECT_WORKS();
 	EXPECT_OTHER_WORKS();
+}
+
+static _Atomic uint32_t go;
+
+static void *fault_each_time(void *arg)
+{
+	uint32_t n;
+
+	for (n = 1; n <= 3000; n++) {
+		while (atomic_load(&go) != 2 * n - 1)
+			hal_cpu_relax();
+		simnpu_test_device_fault(0, "link");
+		atomic_store(&go, 2 * n);
+	}
+	return arg;
+}
+
+/* A fault while the device restarts: it belongs to the one generation or the other as a whole. */
+TEST_F(state, a_fault_beside_a_restart)
+{
+	struct simnpu_info i;
+	pthread_t t;
+	uint32_t n;
+
+	atomic_store(&go, 0);
+	ASSERT_EQ(0, ring_close(&self->r));
+	ASSERT_EQ(0, ring_close(&self->r2));
+	ASSERT_EQ(0, pthread_create(&t, NULL, fault_each_time, NULL));
+	for (n = 1; n <= 3000; n++) {
+		device_stop(self->c.fd);
+		atomic_store(&go, 2 * n - 1);
+		device_restart(self->c.fd);
+		while (atomic_load(&go) != 2 * n)
+			hal_cpu_relax();
+		i = info_of(self->c.fd);
+		ASSERT_EQ(i.state ? ENOLINK : 0, i.cause) {
+			TH_LOG("round %u, state %u", n, i.state);
+		}
+		ASSERT_EQ(i.state ? -EIO : 0, event_of(&self->c)) {
+			TH_LOG("round %u, state %u", n, i.state);
+		}
+	}
+	pthread_join(t, NULL);
+}
+
+static void *unplug_each_time(void *arg)
+{
+	simnpu_test_plug(0, -1);
+	return arg;
+}
+
+/* Pulled out while it is stopped and restarted: it is lost, whatever it was just about to be. */
+TEST_F(state, unplugged_beside_a_restart)
+{
+	struct simnpu_info i;
+	struct ctx a;
+	pthread_t t;
+	int n, k;
+
+	for (n = 0; n < 60; n++) {
+		ASSERT_EQ(0, ctx_open(&a, 0));
+		ASSERT_EQ(0, pthread_create(&t, NULL, unplug_each_time, NULL));
+		for (k = 0; k < 20; k++) {
+			device_stop(a.fd);
+			device_restart(a.fd);
+		}
+		pthread_join(t, NULL);
+		i = info_of(a.fd);
+		ASSERT_EQ(SIMNPU_STATE_LOST, i.state);
+		ASSERT_EQ(ENODEV, i.cause);
+		ASSERT_EQ(-ENODEV, event_of(&a));
+		EXPECT_EQ(0, dev_close(a.fd));
+		simnpu_test_plug(0, 0);
+	}
 }
 
 TEST_HARNESS_MAIN

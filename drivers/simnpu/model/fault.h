@@ -24,6 +24,7 @@ int model_queue_abort(struct model_file *f, const struct simnpu_abort *arg);
 /* state.c */
 void model_state_in_child(void);
 void model_state_reset(struct model_device *dev);
+void model_state_info(struct model_device *dev, struct simnpu_info *i);
 int model_state_refuse(const struct model_device *dev);
 bool model_state_lost(struct model_device *dev, uint32_t cause);
 bool model_fault_mark(struct model_device *dev, uint32_t cause);

@@ -238,14 +238,19 @@ static uint32_t halt_all(struct model_device *dev, uint32_t code, const struct m
 int model_halt_device(struct model_device *dev, uint32_t code, const struct model_origin *origin,
 		      uint64_t deadline)
 {
-	uint32_t left;
+	uint32_t left, state;
 	bool late;
 
 	do {
 		late = hal_sys_now() >= deadline;
 		pthread_mutex_lock(&dev->lock);
-		/* a stop that came meanwhile ends them all, and what is made after it is well */
-		if (code == EIO && atomic_load(&dev->state) != SIMNPU_STATE_FAULTED)
+		/*
+		 * A stop that came meanwhile ends them all, and what is made after it is well. Of
+		 * a stop: it is lost by now.
+		 */
+		state = atomic_load(&dev->state);
+		if ((code == EIO && state != SIMNPU_STATE_FAULTED) ||
+		    (code == ECANCELED && state != SIMNPU_STATE_STOPPED))
 			left = 0;
 		else
 			left = halt_all(dev, code, origin, late);

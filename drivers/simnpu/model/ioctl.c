@@ -73,8 +73,6 @@ static int io_info(struct model_file *f, void *arg)
 		.args_max = MODEL_ARGS_MAX,
 		.queues = hal_load_relaxed(&dev->queues),
 		.events = hal_load_relaxed(&dev->events),
-		.state = atomic_load(&dev->state),
-		.generation = hal_load_relaxed(&dev->generation),
 		.utilization = model_utilization(dev),
 		.look_again_ns = MODEL_LOOK_NS,
 		.kernel_abi = NPU_SIMNPU_KERNEL_ABI,
@@ -83,8 +81,8 @@ static int io_info(struct model_file *f, void *arg)
 		.link_errors = hal_load_relaxed(&dev->health.link_errors),
 		.hangs = hal_load_relaxed(&dev->health.hangs),
 		.restarts = hal_load_relaxed(&dev->health.restarts),
-		.cause = atomic_load(&dev->cause),
 	};
+	model_state_info(dev, i);
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);
 	snprintf(i->bus, sizeof(i->bus), "simnpu%u", dev->index);
 	return 0;

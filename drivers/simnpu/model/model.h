@@ -249,6 +249,7 @@ struct model_health {
  * @generation: simnpu_info.generation
  * @health: counts
  * @change_lock: Protects: nothing; one stop or restart at a time
+ * @copies: threads inside COPY
  * @odd: it is in another state than OK
  * @hung: a task does not end, and its thread is left to it; under @lock
  * @queue_number: queues made since it came up
@@ -300,6 +301,7 @@ struct model_device {
 	_Atomic uint32_t generation;
 	struct model_health health;
 	pthread_mutex_t change_lock;
+	_Atomic uint32_t copies;
 	bool odd;
 
 	pthread_mutex_t lock;

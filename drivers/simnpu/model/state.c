@@ -7,31 +7,36 @@
  */
 #include "drivers/simnpu/model/model.h"
 
-#define FAULT_GRACE_NS 20000000u	/* what a fault waits for tasks to notice it */
+#define FAULT_GRACE_NS	20000000u	/* what a fault waits for tasks to notice it */
+#define CHANGE_NAP_NS	200000u
 
-/* Protects: model_device.odd, odd_devices. */
-static pthread_mutex_t odd_lock = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * Protects: changes of model_device.state, .cause and .generation, which are one thing;
+ * model_device.odd, odd_devices.
+ */
+static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t odd_devices;
 
-/* As long as a device is in another state than OK, all ioctls look twice. */
-static void note_odd(struct model_device *dev, bool odd)
+/* As long as a device is in another state than OK, all ioctls look twice. Under state_lock. */
+static void enter(struct model_device *dev, uint32_t state)
 {
-	pthread_mutex_lock(&odd_lock);
-	if (odd != dev->odd) {
-		dev->odd = odd;
-		odd_devices += odd ? 1u : -1u;
-		if (odd_devices)
-			atomic_fetch_or(&model_odd, MODEL_ODD_STATE);
-		else
-			atomic_fetch_and(&model_odd, ~MODEL_ODD_STATE);
-	}
-	pthread_mutex_unlock(&odd_lock);
+	bool odd = state != SIMNPU_STATE_OK;
+
+	atomic_store(&dev->state, state);
+	if (odd == dev->odd)
+		return;
+	dev->odd = odd;
+	odd_devices += odd ? 1u : -1u;
+	if (odd_devices)
+		atomic_fetch_or(&model_odd, MODEL_ODD_STATE);
+	else
+		atomic_fetch_and(&model_odd, ~MODEL_ODD_STATE);
 }
 
 /* In the child of a fork: another thread may have held the lock. */
 void model_state_in_child(void)
 {
-	odd_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	state_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	odd_devices = 0;
 }
 
@@ -40,15 +45,26 @@ void model_state_reset(struct model_device *dev)
 {
 	struct model_health *h = &dev->health;
 
-	atomic_store(&dev->state, SIMNPU_STATE_OK);
+	pthread_mutex_lock(&state_lock);
+	enter(dev, SIMNPU_STATE_OK);
 	atomic_store(&dev->cause, 0);
 	hal_store_relaxed(&dev->generation, 0);
+	pthread_mutex_unlock(&state_lock);
 	hal_store_relaxed(&h->ecc_corrected, 0);
 	hal_store_relaxed(&h->ecc_uncorrected, 0);
 	hal_store_relaxed(&h->link_errors, 0);
 	hal_store_relaxed(&h->hangs, 0);
 	hal_store_relaxed(&h->restarts, 0);
-	note_odd(dev, false);
+}
+
+/* What INFO tells of it, all of one moment. */
+void model_state_info(struct model_device *dev, struct simnpu_info *i)
+{
+	pthread_mutex_lock(&state_lock);
+	i->state = atomic_load(&dev->state);
+	i->cause = atomic_load(&dev->cause);
+	i->generation = hal_load_relaxed(&dev->generation);
+	pthread_mutex_unlock(&state_lock);
 }
 
 /* What work answers that the state of a device does not allow: 0 or a negative errno. */
@@ -66,20 +82,19 @@ int model_state_refuse(const struct model_device *dev)
 	}
 }
 
-static void first_cause(struct model_device *dev, uint32_t cause)
+/* From one of some states to another, with the cause if it is the first; false: it was in none. */
+static bool change(struct model_device *dev, uint32_t from, uint32_t to, uint32_t cause)
 {
-	uint32_t none = 0;
+	bool changes;
 
-	atomic_compare_exchange_strong(&dev->cause, &none, cause);
-}
-
-/* From one state to another; false: it was not in that one. */
-static bool change(struct model_device *dev, uint32_t from, uint32_t to)
-{
-	if (!atomic_compare_exchange_strong(&dev->state, &from, to))
-		return false;
-	note_odd(dev, to != SIMNPU_STATE_OK);
-	return true;
+	pthread_mutex_lock(&state_lock);
+	changes = from >> atomic_load(&dev->state) & 1;
+	if (cause && !atomic_load(&dev->cause))
+		atomic_store(&dev->cause, cause);
+	if (changes)
+		enter(dev, to);
+	pthread_mutex_unlock(&state_lock);
+	return changes;
 }
 
 /**
@@ -92,16 +107,10 @@ static bool change(struct model_device *dev, uint32_t from, uint32_t to)
  */
 bool model_state_lost(struct model_device *dev, uint32_t cause)
 {
-	bool changed;
-
-	if (atomic_load(&dev->state) == SIMNPU_STATE_LOST)
+	if (!change(dev, ~(1u << SIMNPU_STATE_LOST), SIMNPU_STATE_LOST, cause))
 		return false;
-	first_cause(dev, cause);
-	changed = change(dev, SIMNPU_STATE_OK, SIMNPU_STATE_LOST) ||
-		  change(dev, SIMNPU_STATE_FAULTED, SIMNPU_STATE_LOST) ||
-		  change(dev, SIMNPU_STATE_STOPPED, SIMNPU_STATE_LOST);
 	model_device_detach(dev);
-	return changed;
+	return true;
 }
 
 static void count_cause(struct model_device *dev, uint32_t cause)
@@ -135,8 +144,7 @@ static void end_queues(struct model_device *dev, uint32_t code, const struct mod
 bool model_fault_mark(struct model_device *dev, uint32_t cause)
 {
 	count_cause(dev, cause);
-	first_cause(dev, cause);
-	if (!change(dev, SIMNPU_STATE_OK, SIMNPU_STATE_FAULTED))
+	if (!change(dev, 1u << SIMNPU_STATE_OK, SIMNPU_STATE_FAULTED, cause))
 		return false;
 	hal_warn(HAL_LOG_MODEL, "simnpu%u: fault: errno %u", dev->index, cause);
 	return true;
@@ -198,29 +206,69 @@ static uint64_t deadline_of(const struct simnpu_stop *arg)
 	return arg->deadline_ns ? arg->deadline_ns : hal_sys_now() + MODEL_HUNG_NS;
 }
 
+/* One stop or restart at a time: 0, -EBUSY: another one takes longer than this one has. */
+static int changing(struct model_device *dev, uint64_t deadline)
+{
+	uint64_t now;
+
+	while (pthread_mutex_trylock(&dev->change_lock)) {
+		now = hal_sys_now();
+		if (now >= deadline)
+			return -EBUSY;
+		hal_sys_futex_wait(&dev->bell, atomic_load(&dev->bell), now + CHANGE_NAP_NS);
+	}
+	return 0;
+}
+
+/* Copies that are no tasks: 0, -ETIME. */
+static int copies_end(struct model_device *dev, uint64_t deadline)
+{
+	uint32_t n;
+
+	/* acquire: what they wrote is seen */
+	while ((n = hal_load_acquire(&dev->copies)) &&
+	       atomic_load(&dev->state) == SIMNPU_STATE_STOPPED) {
+		if (hal_sys_now() >= deadline)
+			return -ETIME;
+		hal_sys_futex_wait(&dev->copies, n, hal_sys_now() + CHANGE_NAP_NS);
+	}
+	return 0;
+}
+
+/* Ends what a device that says that it is stopped still does. */
+static int stop(struct model_device *dev, uint64_t deadline)
+{
+	int rc = model_halt_device(dev, ECANCELED, NULL, deadline);
+
+	if (!rc)
+		rc = copies_end(dev, deadline);
+	/* it was unplugged meanwhile */
+	if (atomic_load(&dev->state) == SIMNPU_STATE_LOST)
+		return -ENODEV;
+	if (!rc)
+		return 0;
+	hal_err(HAL_LOG_MODEL, "simnpu%u: a task does not end: the device is lost", dev->index);
+	pthread_mutex_lock(&dev->lock);
+	dev->hung = true;
+	pthread_mutex_unlock(&dev->lock);
+	model_state_lost(dev, ETIME);
+	return rc;
+}
+
 /* SIMNPU_IOCTL_DEVICE_STOP. */
 int model_device_stop(struct model_file *f, const struct simnpu_stop *arg)
 {
+	const uint32_t from = 1u << SIMNPU_STATE_OK | 1u << SIMNPU_STATE_FAULTED;
 	struct model_device *dev = f->dev;
-	int rc = 0;
+	uint64_t deadline = deadline_of(arg);
+	int rc = changing(dev, deadline);
 
-	pthread_mutex_lock(&dev->change_lock);
-	if (!change(dev, SIMNPU_STATE_OK, SIMNPU_STATE_STOPPED) &&
-	    !change(dev, SIMNPU_STATE_FAULTED, SIMNPU_STATE_STOPPED)) {
-		/* stopped before, or lost */
-		rc = atomic_load(&dev->state) == SIMNPU_STATE_STOPPED ? 0 : -ENODEV;
-		goto unlock;
-	}
-	rc = model_halt_device(dev, ECANCELED, NULL, deadline_of(arg));
-	if (rc) {
-		hal_err(HAL_LOG_MODEL, "simnpu%u: a task does not end: the device is lost",
-			dev->index);
-		pthread_mutex_lock(&dev->lock);
-		dev->hung = true;
-		pthread_mutex_unlock(&dev->lock);
-		model_state_lost(dev, ETIME);
-	}
-unlock:
+	if (rc)
+		return rc;
+	if (change(dev, from, SIMNPU_STATE_STOPPED, 0))
+		rc = stop(dev, deadline);
+	else if (atomic_load(&dev->state) == SIMNPU_STATE_LOST)
+		rc = -ENODEV;
 	pthread_mutex_unlock(&dev->change_lock);
 	return rc;
 }
@@ -229,21 +277,21 @@ unlock:
 int model_device_restart(struct model_file *f, const struct simnpu_stop *arg)
 {
 	struct model_device *dev = f->dev;
-	int rc = 0;
+	int rc = changing(dev, deadline_of(arg));
 
-	(void)arg;
-	pthread_mutex_lock(&dev->change_lock);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&state_lock);
 	if (atomic_load(&dev->state) != SIMNPU_STATE_STOPPED) {
 		rc = atomic_load(&dev->state) == SIMNPU_STATE_LOST ? -ENODEV : -EBUSY;
-		goto unlock;
+	} else {
+		model_poison_clear(&dev->mem);
+		atomic_store(&dev->cause, 0);
+		hal_add_relaxed(&dev->generation, 1);
+		hal_add_relaxed(&dev->health.restarts, 1);
+		enter(dev, SIMNPU_STATE_OK);
 	}
-	model_poison_clear(&dev->mem);
-	atomic_store(&dev->cause, 0);
-	hal_add_relaxed(&dev->generation, 1);
-	hal_add_relaxed(&dev->health.restarts, 1);
-	if (!change(dev, SIMNPU_STATE_STOPPED, SIMNPU_STATE_OK))
-		rc = -ENODEV;	/* it was unplugged meanwhile */
-unlock:
+	pthread_mutex_unlock(&state_lock);
 	pthread_mutex_unlock(&dev->change_lock);
 	return rc;
 }

@@ -244,17 +244,22 @@ int model_xfer(struct model_device *dev, uint32_t token, const struct simnpu_cop
 /* SIMNPU_IOCTL_COPY: on the calling thread; engine threads help. */
 int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg)
 {
-	struct model_context *ctx;
-	struct model_device *of;
+	struct model_device *dev = f->dev, *of;
 	uint64_t addr;
 	int rc;
 
-	pthread_mutex_lock(&f->dev->lock);
-	ctx = model_context_find(f, arg->context);
-	pthread_mutex_unlock(&f->dev->lock);
-	rc = ctx ? model_xfer(f->dev, 0, arg, &addr) : -ENOENT;
-	of = unlikely(rc == -EHWPOISON) ? model_poison_mark(f->dev, addr) : NULL;
+	pthread_mutex_lock(&dev->lock);
+	/* who stops the device waits for those that got in here before */
+	rc = model_context_find(f, arg->context) ? model_state_refuse(dev) : -ENOENT;
+	if (!rc)
+		hal_add_relaxed(&dev->copies, 1);
+	pthread_mutex_unlock(&dev->lock);
+	if (rc)
+		return rc;
+	rc = model_xfer(dev, 0, arg, &addr);
+	atomic_fetch_sub_explicit(&dev->copies, 1, memory_order_release);
+	of = unlikely(rc == -EHWPOISON) ? model_poison_mark(dev, addr) : NULL;
 	if (unlikely(of))
-		model_poison_end(f->dev, of, NULL, NULL);
+		model_poison_end(dev, of, NULL, NULL);
 	return rc;
 }
