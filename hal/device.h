@@ -147,7 +147,7 @@ int hal_device_restart(struct hal_device *dev, uint32_t flags, int64_t timeout_m
 /**
  * hal_device_health() - how a device is
  * @dev: the device
- * @h: out: its health; state, cause and generation as hal sees them
+ * @h: out: its health; state and cause as hal sees them
  *
  * Asks the driver, works in every state, and does not wait for work.
  */

@@ -246,7 +246,6 @@ struct rt_seen {
  *	the primary context if known, and rt_device.epoch that they belong to
  * @cache: handles seen last
  * @locks: locks of devices that it holds
- * @observing: observers that it is inside of
  * @changes: entries of @change
  * @change: changes of state that observers are still to be told of
  */
@@ -264,7 +263,6 @@ struct rt_thread {
 	} dev[RT_DEVICES];
 	struct rt_seen cache[RT_CACHE];
 	uint32_t locks;
-	uint32_t observing;
 	uint32_t changes;
 	struct rt_change change[RT_CHANGES];
 };
@@ -451,12 +449,11 @@ int rt_stream_make(uint64_t ctx, const struct npu_stream_attr *attr, enum npu_st
 		   const char *op, uint64_t *stream);
 int rt_stream_home_locked(int d, struct rt_context *c, const char *op, uint64_t *stream);
 int rt_stream_home(int d, uint64_t ctx, const char *op, uint64_t *stream);
+int rt_stream_second(int d, const char *op, uint64_t *stream);
 
 /* stream_pool.c */
 int rt_priority_check(int priority, const char *op);
 void rt_pools_forget_locked(int d);
-
-int rt_stream_second(int d, const char *op, uint64_t *stream);
 int rt_pool_stream(int d, int priority, uint32_t i, const char *op, uint64_t *stream);
 
 /* recover.c */

@@ -27,15 +27,26 @@ struct observer {
 	bool gone;
 };
 
+/**
+ * struct call - a thread tells the observers of a change
+ * @next: another one
+ * @thread: the thread
+ */
+struct call {
+	struct call *next;
+	pthread_t thread;
+};
+
 /*
- * lock Protects: observers, last_id. An observer with calls stays in the list. idle:
- * one has none any more.
+ * lock Protects: observers, calls, last_id. An observer with calls stays in the list.
+ * idle: one has none any more.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
 static struct observer *observers;
+static struct call *calls;
 static uint64_t last_id;
-/* Whether there are some: most programs have none. */
+/* Whether there have ever been some: most programs have none. */
 static _Atomic bool any;
 
 void rt_observers_lock(void)
@@ -96,17 +107,18 @@ static struct observer *find_locked(uint64_t id)
 	return o;
 }
 
-/* The thread's state, if it has one. */
-static struct rt_thread *self(void)
+/* Whether the thread is inside an observer. It need not have anything of the library's. */
+static bool inside_locked(void)
 {
-	struct hal_tls *tls = hal_tls_peek();
+	const struct call *c;
 
-	return tls ? tls->runtime : NULL;
+	for (c = calls; c && !pthread_equal(c->thread, pthread_self()); c = c->next)
+		;
+	return c;
 }
 
 NPU_API int npu_device_unobserve(uint64_t id)
 {
-	struct rt_thread *t = self();
 	struct observer *o;
 	int err = 0;
 
@@ -120,28 +132,42 @@ NPU_API int npu_device_unobserve(uint64_t id)
 		drop_locked(o);
 	}
 	/* inside a call it might wait for itself; in the child of a fork no call comes back */
-	while (!err && t && !t->observing && !hal_forked() && find_locked(id))
+	while (!err && !inside_locked() && !hal_forked() && find_locked(id))
 		pthread_cond_wait(&idle, &lock);
 	rt_observers_unlock();
 	return err;
 }
 
-static void tell(struct rt_thread *t, const struct rt_change *c)
+static void call_begin_locked(struct call *c)
+{
+	c->thread = pthread_self();
+	c->next = calls;
+	calls = c;
+}
+
+static void call_end_locked(struct call *c)
+{
+	struct call **at;
+
+	for (at = &calls; *at != c; at = &(*at)->next)
+		;
+	*at = c->next;
+}
+
+static void tell(const struct rt_change *c)
 {
 	struct rt_record before;
 	struct observer *o, *next;
+	struct call call;
 
 	rt_record_save(&before);
 	rt_observers_lock();
+	call_begin_locked(&call);
 	for (o = observers; o; o = next) {
 		if (!o->gone) {
 			o->calls++;
 			rt_observers_unlock();
-			if (t)
-				t->observing++;
 			o->fn(c->device, (int)c->from, (int)c->to, c->cause, o->arg);
-			if (t)
-				t->observing--;
 			rt_observers_lock();
 			o->calls--;
 		}
@@ -149,6 +175,7 @@ static void tell(struct rt_thread *t, const struct rt_change *c)
 		if (o->gone)
 			drop_locked(o);
 	}
+	call_end_locked(&call);
 	rt_observers_unlock();
 	rt_record_restore(&before);
 }
@@ -157,13 +184,13 @@ static void tell(struct rt_thread *t, const struct rt_change *c)
 void rt_changed(int device, uint32_t from, uint32_t to, int cause)
 {
 	struct rt_change c = { .device = device, .from = from, .to = to, .cause = cause };
-	struct rt_thread *t;
+	struct hal_tls *tls = hal_tls_peek();
+	struct rt_thread *t = tls ? tls->runtime : NULL;
 
 	if (from == to || !hal_load_acquire(&any))
 		return;
-	t = self();
 	if (!t || !t->locks)
-		tell(t, &c);
+		tell(&c);
 	else if (t->changes < RT_CHANGES)
 		t->change[t->changes++] = c;
 }
@@ -178,7 +205,7 @@ void rt_changes_tell(struct rt_thread *t)
 		c[i] = t->change[i];
 	t->changes = 0;
 	for (i = 0; i < n; i++)
-		tell(t, &c[i]);
+		tell(&c[i]);
 }
 
 /* hal's hook. */

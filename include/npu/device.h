@@ -125,7 +125,7 @@ NPU_API int npu_device_get_health(int device, struct npu_device_health *health);
  * is told to stop. Waits under way end with -ECANCELED, points in streams count as done. Nothing
  * else is lost: memory, contexts, modules and kernels stay.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device, or it is lost), -ETIMEDOUT
- * (something does not end: the device is lost), -EDEADLK (inside a callback), -EOPNOTSUPP,
+ * (something does not end: the device is lost; or another thread stops or restarts it), -EDEADLK (inside a callback), -EOPNOTSUPP,
  * -ENOMEM, -ECHILD, -ESHUTDOWN (finalizing), -ENOTCONN.
  */
 NPU_API int npu_device_stop(int device, int64_t timeout_ms);
@@ -179,8 +179,8 @@ typedef void npu_device_fn(int device, int from, int to, int cause, void *arg);
  * @id: out: for npu_device_unobserve(); 0 on failure
  *
  * Opening and closing are changes, too. Kept until it is taken away, over npu_finalize() as well.
- * Context: any thread, any state but the child of a fork; initialises nothing.
- * Return: 0, -EINVAL (NULL), -ENOMEM, -ECHILD.
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL), -ENOMEM.
  */
 NPU_API int npu_device_observe(npu_device_fn *fn, void *arg, uint64_t *id);
 
@@ -189,8 +189,8 @@ NPU_API int npu_device_observe(npu_device_fn *fn, void *arg, uint64_t *id);
  * @id: from npu_device_observe()
  *
  * A call that is under way in another thread is waited for, unless this is called inside one.
- * Context: any thread, any state but the child of a fork; initialises nothing.
- * Return: 0, -ENOENT (no such observer), -ECHILD.
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -ENOENT (no such observer).
  */
 NPU_API int npu_device_unobserve(uint64_t id);
 
@@ -338,7 +338,7 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms);
  * and pointers are stale. The next use opens it again: the same part, by its bus_id, wherever the
  * driver finds it by then. A lost device is closed at once.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device), -ETIMEDOUT (nothing was closed),
- * -EDEADLK (inside a callback), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * -EDEADLK (inside a callback, or an observer of a restart), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_device_reset(int device, int64_t timeout_ms);
 

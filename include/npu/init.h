@@ -82,7 +82,8 @@ NPU_API int npu_init(void);
  *
  * Context: any thread; calls of others give -ESHUTDOWN while it runs.
  * Return: 0; -ETIMEDOUT: work did not end in time; it was abandoned with its
- * device, and all else was finalized; -EDEADLK (inside a callback or hook), -ECHILD, -ESHUTDOWN.
+ * device, and all else was finalized; -EDEADLK (inside a callback, a hook, or an observer of a
+ * restart), -ECHILD, -ESHUTDOWN.
  */
 NPU_API int npu_finalize(int64_t timeout_ms);
 

@@ -724,6 +724,43 @@ TEST_F(recover, observers_that_do_things)
 	EXPECT_EQ(-ENOENT, npu_device_unobserve(own_id));
 }
 
+static struct gate held;
+static uint64_t held_id;
+
+static void hold_observer(int device, int from, int to, int cause, void *arg)
+{
+	gate_hold(&held);
+}
+
+static void *stop_device(void *arg)
+{
+	return (void *)(intptr_t)npu_device_stop(0, 5000);
+}
+
+/* Its first call of the library. */
+static void *unobserve(void *arg)
+{
+	*(int *)arg = npu_device_unobserve(held_id) || !atomic_load(&held.left);
+	return NULL;
+}
+
+/* Who takes an observer away may free what it uses: no thread is in it any more. */
+TEST_F(recover, unobserve_waits)
+{
+	pthread_t th[2];
+	int early = -1;
+
+	OK(npu_device_observe(hold_observer, NULL, &held_id));
+	OK(pthread_create(&th[0], NULL, stop_device, NULL));
+	ASSERT_TRUE(seen(&held.entered));
+	OK(pthread_create(&th[1], NULL, unobserve, &early));
+	usleep(50000);
+	atomic_store(&held.open, 1);
+	pthread_join(th[0], NULL);
+	pthread_join(th[1], NULL);
+	EXPECT_EQ(0, early);
+}
+
 static _Atomic int mended;
 
 static void mend(int device, int from, int to, int cause, void *arg)
