@@ -125,8 +125,8 @@ NPU_API int npu_device_get_health(int device, struct npu_device_health *health);
  * is told to stop. Waits under way end with -ECANCELED, points in streams count as done. Nothing
  * else is lost: memory, contexts, modules and kernels stay.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device, or it is lost), -ETIMEDOUT
- * (something does not end: the device is lost; or another thread stops or restarts it), -EDEADLK (inside a callback), -EOPNOTSUPP,
- * -ENOMEM, -ECHILD, -ESHUTDOWN (finalizing), -ENOTCONN.
+ * (something does not end: the device is lost; or another thread stops or restarts it), -EDEADLK
+ * (inside a callback), -EOPNOTSUPP, -ENOMEM, -ECHILD, -ESHUTDOWN (finalizing), -ENOTCONN.
  */
 NPU_API int npu_device_stop(int device, int64_t timeout_ms);
 
@@ -338,7 +338,8 @@ NPU_API int npu_device_sync_all(int64_t timeout_ms);
  * and pointers are stale. The next use opens it again: the same part, by its bus_id, wherever the
  * driver finds it by then. A lost device is closed at once.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device), -ETIMEDOUT (nothing was closed),
- * -EDEADLK (inside a callback, or an observer of a restart), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * -EDEADLK (inside a callback, or an observer of a restart), -ENOMEM, -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
  */
 NPU_API int npu_device_reset(int device, int64_t timeout_ms);
 
