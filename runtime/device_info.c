@@ -45,12 +45,12 @@ static int find(int device, const char *op, struct found *f)
 	return 0;
 }
 
-/* What the device is: known, or asked from the driver while the library is not initialised. */
+/* What the device is: known, or asked from the driver, as while the library is not initialised. */
 static int ask(const struct found *f, struct hal_device_info *info)
 {
 	if (f->dev)
 		*info = f->dev->info;
-	else if (hal_load_acquire(&rt.fixed))
+	else if (hal_load_acquire(&rt.fixed) && rt.info[f->ordinal].name[0])
 		*info = rt.info[f->ordinal];
 	else
 		return hal_driver_info(f->v.drv, f->index, info);

@@ -117,17 +117,26 @@ static void forget_devices(void)
 	atomic_fetch_add(&rt.epoch, 1);
 }
 
-/* Asks what the devices are. A call left over from before npu_finalize() may still read it. */
+/*
+ * Asks what the devices are. One that is not there, though its node is, keeps nobody from using the
+ * others. A call left over from before npu_finalize() may still read it.
+ */
 static int ask_devices(const struct rt_visible *v)
 {
 	struct hal_device_info info;
+	struct rt_record before;
 	uint32_t i;
 	int err;
 
+	rt_record_save(&before);
 	for (i = 0; i < v->count; i++) {
 		err = hal_driver_info(v->drv, v->index[i], &info);
-		if (err)
+		if (err == -ENODEV) {
+			rt_record_restore(&before);
+			memset(&info, 0, sizeof(info));
+		} else if (err) {
 			return err;
+		}
 		if (memcmp(&info, &rt.info[i], sizeof(info)))
 			rt.info[i] = info;
 	}

@@ -87,7 +87,8 @@ struct rt_sync_hook {
  * @sync_hook: who is told of waits, or NULL
  * @fixed: @visible is set, and stays so until the library is finalized
  * @visible: the devices
- * @info: what they are; asked once, so that the child of a fork need not ask the driver
+ * @info: what they are; asked once, so that the child of a fork need not ask the driver. Without a
+ *	name: it was not there
  * @pool_size: option stream_pool_size
  * @lease_max: option stream_lease_max
  * @wait_mode: option wait_mode

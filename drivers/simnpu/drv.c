@@ -69,42 +69,60 @@ static int no_device(uint32_t index)
 	return hal_fail(-ENODEV, "device_info", "there is no %s%u", SIMNPU_NODE_PREFIX, index);
 }
 
-static int drv_info(uint32_t index, struct hal_device_info *info)
+/* Without a word in the thread's record. *silent: the node opened, but does not say what it is. */
+static int look(uint32_t index, struct hal_device_info *info, bool *silent)
 {
 	int fd, err;
 
+	*silent = false;
+	err = simnpu_node_open(simnpu_sys, index, &fd);
+	if (err)
+		return err;
+	err = simnpu_node_info(simnpu_sys, fd, index, info);
+	hal_sys_close(simnpu_sys, fd);
+	*silent = err;
+	return err;
+}
+
+static int look_failed(int err, uint32_t index, bool silent)
+{
+	if (!silent)
+		return simnpu_node_failed(err, "device_info", index);
+	return hal_fail(err, "device_info", "%s%u: does not say what it is", SIMNPU_NODE_PREFIX,
+			index);
+}
+
+static int drv_info(uint32_t index, struct hal_device_info *info)
+{
+	bool silent;
+	int err;
+
 	if (hal_forked()) {
-		if (index >= known_count)
+		if (index >= known_count || !known[index].name[0])
 			return no_device(index);
 		*info = known[index];
 		return 0;
 	}
-	err = simnpu_node_open(simnpu_sys, index, &fd);
-	if (err)
-		return simnpu_node_failed(err, "device_info", index);
-	err = simnpu_node_info(simnpu_sys, fd, index, info);
-	hal_sys_close(simnpu_sys, fd);
-	if (err)
-		return hal_fail(err, "device_info", "%s%u: does not say what it is",
-				SIMNPU_NODE_PREFIX, index);
-	return 0;
+	err = look(index, info, &silent);
+	return err ? look_failed(err, index, silent) : 0;
 }
 
 static int drv_init(void)
 {
+	bool silent = false;
 	uint32_t i, n;
 	int err;
 
 	err = drv_count(&n);
-	for (i = 0; i < n && !err; i++) {
-		err = drv_info(i, &known[i]);
-		if (err == -ENODEV) {
-			memset(&known[i], 0, sizeof(known[i]));
-			err = 0;
-		}
-	}
 	if (err)
 		return err;
+	for (i = 0; i < n; i++) {
+		err = look(i, &known[i], &silent);
+		if (err == -ENODEV || err == -ENOENT)
+			memset(&known[i], 0, sizeof(known[i]));
+		else if (err)
+			return look_failed(err, i, silent);
+	}
 	if (!n)
 		return hal_fail(-ENODEV, "init", "no node %s0: option simnpu_devices is 0?",
 				SIMNPU_NODE_PREFIX);

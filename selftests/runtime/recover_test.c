@@ -616,6 +616,28 @@ TEST_F(recover, unplug_and_replug)
 	OK(npu_device_set(0));
 }
 
+/* One that is not there keeps nobody from using the others, nor is it a failure of theirs. */
+TEST_F(recover, initialise_without_one)
+{
+	struct npu_device_info info = { .size = sizeof(info) };
+	void *p;
+
+	OK(npu_finalize(5000));
+	ASSERT_TRUE(simnpu_test_plug(1, -1));
+	npu_error_clear();
+	EXPECT_EQ(0, npu_init()) TH_LOG("%s", last_error().text);
+	EXPECT_EQ(0, use(NPU_STREAM_CURRENT)) TH_LOG("%s", last_error().text);
+	EXPECT_EQ(0, last_error().code) TH_LOG("%s", last_error().text);
+	EXPECT_EQ(-ENODEV, npu_device_get_info(1, &info));
+	OK(npu_device_set(1));
+	EXPECT_EQ(-ENODEV, npu_malloc(64, 0, &p));
+	EXPECT_EQ(NPU_DEVICE_CLOSED, health(1).state);
+	/* there again */
+	simnpu_test_plug_reset();
+	OK(npu_device_get_info(1, &info));
+	EXPECT_EQ(0, npu_malloc(64, 0, &p)) TH_LOG("%s", last_error().text);
+}
+
 /* Another part in its place is not taken for it. */
 TEST_F(recover, another_part_is_not_taken)
 {
