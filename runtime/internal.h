@@ -427,16 +427,18 @@ int rt_device_bad(int device, const char *op);
 int rt_device_lock(int d, const char *op);
 void rt_device_unlock(int d);
 int rt_device_open_locked(int d, const char *op);
-int rt_restart_begin(int d, uint64_t deadline);
-void rt_restart_end(int d);
-bool rt_restarts(void);
 uint32_t rt_device_index(int d);
 int rt_device_primary(int d, const char *op, uint64_t *ctx);
 int rt_device_ref(int d, struct hal_device **dev);
 int rt_device_of(const struct hal_device *dev);
+
+/* device_close.c */
+int64_t rt_time_left(uint64_t deadline);
+int rt_restart_begin(int d, uint64_t deadline);
+void rt_restart_end(int d);
+bool rt_restarts(void);
 int rt_devices_close(uint64_t deadline);
 int rt_devices_drain(uint64_t deadline);
-int64_t rt_time_left(uint64_t deadline);
 
 /* context.c */
 int rt_context_current(const char *op, uint64_t *ctx, int *d);
