@@ -10,9 +10,12 @@ export NPU_SIMNPU_DEVICES=3
 
 table() {	# a heading, then a line a device with as many words
 	"$ctl" info >"$work/table" && is 4 "$(wc -l <"$work/table")" &&
-		is '9 9 9 9' "$(awk '{ print NF }' "$work/table" | tr '\n' ' ' | sed 's/ $//')" &&
+		is 12 "$(awk '{ print NF }' "$work/table" | sort -u)" &&
 		is '0 1 2' "$(awk 'NR > 1 { print $1 }' "$work/table" | words)" &&
-		is 'simnpu simnpu simnpu' "$(awk 'NR > 1 { print $4 }' "$work/table" | words)"
+		is 'simnpu simnpu simnpu' "$(awk 'NR > 1 { print $4 }' "$work/table" | words)" &&
+		awk '{ print $10, $11, $12 }' "$work/table" >"$work/health" &&
+		is 'state generation cause' "$(head -n 1 "$work/health")" &&
+		is 'closed 0 none' "$(tail -n 1 "$work/health")"
 }
 
 listed() {
@@ -28,6 +31,8 @@ one() {	# name=value, each name once
 	"$ctl" info 1 >"$work/one" && is '' "$(grep -v '^[a-z_]*=' "$work/one")" &&
 		is '' "$(cut -d= -f1 "$work/one" | sort | uniq -d)" &&
 		is index=1 "$(grep ^index= "$work/one")" &&
+		is 'cause=none generation=0 state=closed' \
+			"$(grep -E '^(state|generation|cause)=' "$work/one" | words)" &&
 		grep -q '^caps=.*launch.*mem' "$work/one" &&
 		grep -q '^mem_total=[1-9][0-9]*$' "$work/one"
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "npu/device.h"
+#include "npu/error.h"
 #include "tools/npuctl/npuctl.h"
 
 static const struct {
@@ -37,8 +38,17 @@ static const struct {
 	{ NPU_CAP_INF_NAN, "inf_nan" },
 };
 
+static const char *const states[] = {
+	[NPU_DEVICE_CLOSED] = "closed",
+	[NPU_DEVICE_OPEN] = "open",
+	[NPU_DEVICE_FAULTED] = "faulted",
+	[NPU_DEVICE_STOPPED] = "stopped",
+	[NPU_DEVICE_LOST] = "lost",
+};
+
 struct device {
 	struct npu_device_info info;
+	struct npu_device_health health;
 	size_t free;
 	size_t total;
 	uint32_t busy;
@@ -48,13 +58,27 @@ static int ask(int device, struct device *d)
 {
 	memset(d, 0, sizeof(*d));
 	d->info.size = sizeof(d->info);
+	d->health.size = sizeof(d->health);
 	if (npu_device_get_info(device, &d->info) ||
+	    npu_device_get_health(device, &d->health) ||
 	    npu_device_mem_info(device, &d->free, &d->total))
 		return failed("info");
 	/* not every device tells */
 	if (npu_device_utilization(device, &d->busy))
 		d->busy = 0;
 	return 0;
+}
+
+/* As this process finds it: one that nobody here has opened is closed, and has no fault. */
+static const char *state_of(const struct device *d)
+{
+	return (size_t)d->health.state < sizeof(states) / sizeof(states[0]) ?
+	       states[d->health.state] : "?";
+}
+
+static const char *cause_of(const struct device *d)
+{
+	return d->health.cause ? npu_error_name(d->health.cause) : "none";
 }
 
 static int show_all(void)
@@ -64,15 +88,18 @@ static int show_all(void)
 
 	if (npu_device_count(&n))
 		return failed("info");
-	printf("%-6s %-5s %-16s %-8s %-12s %5s %10s %10s %4s\n", "device", "index", "name",
-	       "driver", "bus", "cores", "MiB", "MiB_free", "busy");
+	printf("%-6s %-5s %-16s %-8s %-12s %5s %10s %10s %4s %-7s %10s %s\n", "device", "index",
+	       "name", "driver", "bus", "cores", "MiB", "MiB_free", "busy", "state",
+	       "generation", "cause");
 	for (i = 0; i < n; i++) {
 		if (ask(i, &d))
 			return 1;
-		printf("%-6d %-5u %-16s %-8s %-12s %5u %10zu %10zu %4u\n", i, d.info.index,
+		printf("%-6d %-5u %-16s %-8s %-12s %5u %10zu %10zu %4u", i, d.info.index,
 		       d.info.name[0] ? d.info.name : "-", d.info.driver,
 		       d.info.bus_id[0] ? d.info.bus_id : "-", d.info.cores, d.total >> 20,
 		       d.free >> 20, d.busy);
+		printf(" %-7s %10" PRIu64 " %s\n", state_of(&d), d.health.generation,
+		       cause_of(&d));
 	}
 	return 0;
 }
@@ -87,6 +114,8 @@ static int show_one(int device)
 		return 1;
 	printf("device=%d\nindex=%u\nname=%s\ndriver=%s\nbus_id=%s\n", device, d.info.index,
 	       d.info.name, d.info.driver, d.info.bus_id);
+	printf("state=%s\ngeneration=%" PRIu64 "\ncause=%s\n", state_of(&d),
+	       d.health.generation, cause_of(&d));
 	printf("mem_total=%zu\nmem_free=%zu\nmem_align=%" PRIu64 "\nutilization=%u\n", d.total,
 	       d.free, d.info.mem_align, d.busy);
 	printf("cores=%u\nvector_cores=%u\n", d.info.cores, d.info.vector_cores);
