@@ -117,7 +117,8 @@ static const struct hal_error_entry catalogue[] = {
 	     "of options list them."),
 	CODE(EDEADLK,
 	     "A call that waits, from inside a callback, would wait for itself.",
-	     "A wait, a destroy or a blocking copy in a function given to npu_stream_callback().",
+	     "A wait, a destroy or a blocking copy in a function given to npu_stream_callback(); "
+	     "an observer that would wait for the restart that called it.",
 	     "Wait in another thread; inside a callback poll with a time-out of 0."),
 	CODE(ENOSYS,
 	     "The driver lacks a function that its device's capabilities ask for.",
@@ -179,8 +180,8 @@ static const struct hal_error_entry catalogue[] = {
 	CODE(EHWPOISON,
 	     "The memory was hit by an uncorrectable error: what was in it is lost.",
 	     "A hardware fault of the device's memory.",
-	     "Write the allocation anew as a whole (npu_memcpy(), npu_memset()), or free it; "
-	     "npu_pointer_get_info() tells which are unsafe."),
+	     "npu_device_restart() first, if the device has a fault; then write the allocation "
+	     "anew as a whole, or free it: npu_pointer_get_info() tells which are unsafe."),
 };
 
 /**

@@ -303,6 +303,9 @@ void hal_stream_finish(struct hal_stream *s);
 /* The same for a device that is given up: the stream itself stays. */
 void hal_stream_abandon(struct hal_stream *s);
 
+/* wait.c: -ETIMEDOUT, with a text that says what the stream is at; seq 0: of no task. */
+int hal_stream_too_long(struct hal_stream *s, const char *op, uint64_t seq, const char *what);
+
 /* stream_error.c: takes failures from the driver into the stream's list. */
 void hal_stream_collect(struct hal_stream *s);
 /*

@@ -234,8 +234,9 @@ static int may_recover(struct hal_device *dev, const char *op, uint64_t deadline
 	if (rc)
 		return rc;
 	if (!begin(dev, deadline))
-		return hal_fail_at(-ETIMEDOUT, op, dev, 0, "device %d is being stopped or "
-				   "restarted by another thread", dev->ordinal);
+		return hal_hint(hal_fail_at(-ETIMEDOUT, op, dev, 0, "device %d is being stopped or "
+					    "restarted by another thread", dev->ordinal),
+				"Let that thread do it, or wait longer for it.");
 	return 0;
 }
 
@@ -275,8 +276,9 @@ static int stop(struct hal_device *dev, const char *op, uint64_t deadline)
 	if (rc == -ETIMEDOUT) {
 		hal_store_release(&dev->hung, true);
 		hal_device_report(dev, HAL_DEVICE_LOST, -ETIME);
-		return hal_fail_at(rc, op, dev, 0, "device %d: work on it does not end: it is lost",
-				   dev->ordinal);
+		return hal_hint(hal_fail_at(rc, op, dev, 0, "device %d: work on it does not end: "
+					    "it is lost", dev->ordinal),
+				"npu_device_reset() gives it up; the next use opens it as new.");
 	}
 	hal_driver_failed(rc, op, dev, fills);
 	note_cause(dev, rc);
@@ -355,9 +357,11 @@ static int try_restart(struct hal_device *dev, uint64_t deadline)
 		hal_warn(HAL_LOG_CORE, "device %d: restart, attempt %u: %s", dev->ordinal,
 			 attempt + 1, hal_errno_name(rc) ? hal_errno_name(rc) : "?");
 		if (attempt + 1 < HAL_RESTART_TRIES && hal_sys_now() >= deadline)
-			return hal_fail_at(-ETIMEDOUT, "device_restart", dev, 0,
-					   "device %d did not come back in time: it stays stopped",
-					   dev->ordinal);
+			return hal_hint(hal_fail_at(-ETIMEDOUT, "device_restart", dev, 0,
+						    "device %d did not come back in time: it stays "
+						    "stopped", dev->ordinal),
+					"Restart it again, with more time; npu_device_reset() "
+					"closes it.");
 	}
 	if (!rc)
 		return 0;
@@ -391,8 +395,9 @@ static int restart(struct hal_device *dev, uint32_t flags, uint64_t deadline)
 	int rc;
 
 	if (hal_load_acquire(&dev->state) == HAL_DEVICE_OPEN)
-		return hal_fail_at(-EBUSY, "device_restart", dev, 0,
-				   "device %d is at work: stop it first", dev->ordinal);
+		return hal_hint(hal_fail_at(-EBUSY, "device_restart", dev, 0,
+					    "device %d is at work: stop it first", dev->ordinal),
+				"npu_device_stop() first, which ends all its work.");
 	rc = stop(dev, "device_restart", deadline);
 	if (rc)
 		return rc;

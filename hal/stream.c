@@ -436,9 +436,9 @@ int hal_stream_abort(uint64_t stream, int64_t timeout_ms)
 	fills = hal_fills();
 	rc = s->ops->abort(s, hal_sys_deadline(timeout_ms));
 	if (rc == -ETIMEDOUT)
-		hal_fail_at(rc, "stream_abort", s->ctx->dev, stream,
-			    "stream 0x%llx: what runs there does not end",
-			    (unsigned long long)stream);
+		hal_hint(hal_stream_too_long(s, "stream_abort", 0, "what runs does not end"),
+			 "Abort again later; npu_device_stop() and npu_device_restart() end what "
+			 "an abort does not, and all else on the device.");
 	else if (rc)
 		hal_driver_failed(rc, "stream_abort", s->ctx->dev, fills);
 	else

@@ -213,28 +213,40 @@ int hal_stream_interrupted(struct hal_stream *s, uint64_t since)
 	return 0;
 }
 
-/* Names what the stream is at, which is what the wait was too short for. */
-static int timed_out(struct hal_stream *s, uint64_t seq)
+/* Goes on with a record's text: what the stream is at, whose tag and place become the record's. */
+static void say_at(struct hal_stream *s, struct hal_error *e)
 {
 	struct hal_task_error at = { .seq = 0 };
-	struct hal_error e = { .code = -ETIMEDOUT, .op = "wait" };
+	size_t n = strlen(e->text);
 	const char *tag;
-	int n;
 
-	e.device = s->ctx->dev->ordinal;
-	e.generation = hal_load_relaxed(&s->ctx->dev->generation);
-	e.stream = s->handle;
-	e.seq = seq;
-	n = snprintf(e.text, sizeof(e.text), "stream 0x%llx: task %llu was not done in time",
-		     (unsigned long long)e.stream, (unsigned long long)seq);
-	if (s->ops->at && !s->ops->at(s, &at)) {
-		tag = hal_tag_name(at.tag);
-		snprintf(e.text + n, sizeof(e.text) - (size_t)n, ": it is at task %llu (%s)%s%s",
-			 (unsigned long long)at.seq, at.op ? at.op : "?",
-			 *tag ? ", tag " : "", tag);
-		strcpy(e.tag, tag);
-		e.place = at.place;
-	}
+	if (!s->ops->at || s->ops->at(s, &at))
+		return;
+	tag = hal_tag_name(at.tag);
+	snprintf(e->text + n, sizeof(e->text) - n, ": it is at task %llu (%s)%s%s",
+		 (unsigned long long)at.seq, at.op ? at.op : "?", *tag ? ", tag " : "", tag);
+	strcpy(e->tag, tag);
+	e->place = at.place;
+}
+
+int hal_stream_too_long(struct hal_stream *s, const char *op, uint64_t seq, const char *what)
+{
+	struct hal_error e = {
+		.code = -ETIMEDOUT,
+		.op = op,
+		.device = s->ctx->dev->ordinal,
+		.generation = hal_load_relaxed(&s->ctx->dev->generation),
+		.stream = s->handle,
+		.seq = seq,
+	};
+
+	if (seq)
+		snprintf(e.text, sizeof(e.text), "stream 0x%llx: task %llu %s",
+			 (unsigned long long)e.stream, (unsigned long long)seq, what);
+	else
+		snprintf(e.text, sizeof(e.text), "stream 0x%llx: %s",
+			 (unsigned long long)e.stream, what);
+	say_at(s, &e);
 	return hal_fail_record(&e);
 }
 
@@ -243,7 +255,9 @@ static HAL_COLD int wait_failed(struct hal_stream *s, uint64_t seq, uint64_t dea
 {
 	if (rc != -ETIMEDOUT || deadline > 1)
 		hal_device_look(s->ctx->dev);
-	return rc == -ETIMEDOUT ? timed_out(s, seq) : rc;
+	if (rc != -ETIMEDOUT)
+		return rc;
+	return hal_stream_too_long(s, "wait", seq, "was not done in time");
 }
 
 /* Not a failure: the device is not OPEN, so that there is nothing to wait for. */

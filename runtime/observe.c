@@ -125,8 +125,9 @@ NPU_API int npu_device_unobserve(uint64_t id)
 	rt_observers_lock();
 	o = find_locked(id);
 	if (!o || o->gone) {
-		err = hal_fail(-ENOENT, "device_unobserve", "there is no observer %llu",
-			       (unsigned long long)id);
+		err = hal_hint(hal_fail(-ENOENT, "device_unobserve", "there is no observer %llu",
+					(unsigned long long)id),
+			       "Pass what npu_device_observe() gave, once.");
 	} else {
 		o->gone = true;
 		drop_locked(o);

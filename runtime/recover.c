@@ -260,7 +260,9 @@ static int restart(int d, struct hal_device *hal, uint32_t flags, uint64_t deadl
 	/* it may have a fault that nobody has met yet */
 	hal_device_look(hal);
 	if (hal_load_acquire(&hal->state) == HAL_DEVICE_OPEN)
-		return hal_fail(-EBUSY, "device_restart", "device %d is at work: stop it first", d);
+		return hal_hint(hal_fail(-EBUSY, "device_restart",
+					 "device %d is at work: stop it first", d),
+				"npu_device_stop() first, which ends all its work.");
 	if (hal_load_acquire(&hal->state) == HAL_DEVICE_FAULTED)
 		err = hal_device_stop(hal, rt_time_left(deadline));
 	if (err)

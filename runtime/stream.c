@@ -112,8 +112,10 @@ NPU_API int npu_stream_destroy(npu_stream stream, int64_t timeout_ms)
 	kind = s->kind & 0xff;
 	hal_stream_put(s);
 	if (kind != NPU_STREAM_KIND_OWN)
-		return hal_fail(-EBUSY, "stream_destroy", "the stream is a default one, or belongs "
-				"to a pool");
+		return hal_hint(hal_fail(-EBUSY, "stream_destroy", "the stream is a default one, "
+					 "or belongs to a pool"),
+				"npu_stream_release() gives a leased one back; the others go with "
+				"their device or context.");
 	return hal_stream_destroy(stream.h, timeout_ms);
 }
 

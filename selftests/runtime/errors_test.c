@@ -631,6 +631,52 @@ TEST(no_device_at_all)
 	EXPECT_EQ(NULL, broken());
 }
 
+/* Whether the record's hint is about a call: its name. */
+static bool hinted(const char *call)
+{
+	return strstr(last_error().hint, call) != NULL;
+}
+
+/* What to do fits the call that failed: the general remedy of its code may be that very call. */
+TEST(hints_that_fit)
+{
+	static struct gate g, h;
+	npu_stream s;
+	uint64_t id;
+
+	npu_test_may_leak = true;
+	OK(set_up());
+	EXPECT_EQ(-EBUSY, npu_device_restart(0, 0, 100));
+	EXPECT_TRUE(hinted("npu_device_stop()"));
+	OK(npu_stream_lease(0, NPU_PRIORITY_DEFAULT, &s));
+	EXPECT_EQ(-EBUSY, npu_stream_destroy(s, 100));
+	EXPECT_TRUE(hinted("npu_stream_release()"));
+	OK(npu_device_observe((npu_device_fn *)(uintptr_t)1, NULL, &id));
+	OK(npu_device_unobserve(id));
+	EXPECT_EQ(-ENOENT, npu_device_unobserve(id));
+	EXPECT_TRUE(hinted("npu_device_observe()"));
+
+	OK(npu_tag_set("held"));
+	OK(npu_stream_callback(stream, gate_hold, &g, 0));
+	OK(npu_tag_set(NULL));
+	ASSERT_TRUE(seen(&g.entered));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_abort(stream, 10));
+	EXPECT_TRUE(hinted("npu_device_stop()"));
+	EXPECT_FALSE(hinted("npu_stream_abort()"));
+	EXPECT_EQ(stream.h, last_error().stream.h);
+	EXPECT_EQ(-ETIMEDOUT, npu_device_stop(0, 10));
+	EXPECT_TRUE(hinted("npu_device_reset()"));
+	atomic_store(&g.open, 1);
+	OK(npu_device_reset(0, 100));
+	OK(npu_stream_create(NULL, &s));
+	OK(npu_stream_callback(s, gate_hold, &h, 0));
+	ASSERT_TRUE(seen(&h.entered));
+	EXPECT_EQ(-ETIMEDOUT, npu_finalize(10));
+	EXPECT_TRUE(hinted("npu_finalize()"));
+	atomic_store(&h.open, 1);
+	ASSERT_TRUE(seen(&h.left));
+}
+
 /* ---- the catalogue itself -------------------------------------------------------- */
 
 TEST(explain)
