@@ -12,7 +12,7 @@
 #include "hal/fork.h"
 #include "hal/sys_judge.h"
 
-#define NSEC_PER_SEC 1000000000ull
+#define HOLD_NAP_NS 1000000u
 
 static const struct {
 	const char *name;
@@ -27,6 +27,8 @@ _Static_assert(HAL_SYS_NR * sizeof(void (*)(void)) == sizeof(struct hal_sys_ops)
 	       "a line for each operation");
 
 static hal_sys_judge *_Atomic judge;
+/* Changes with the judge: what was held up goes on. */
+static _Atomic uint32_t changes;
 /* Whom the judged operations call: set before they are installed. */
 static const struct hal_sys_ops *_Atomic below;
 
@@ -35,50 +37,75 @@ static const struct hal_sys_ops *next(void)
 	return hal_load_acquire(&below);
 }
 
-/* errno is the caller's: it stays as it is. */
-static void hold_up(uint64_t ns)
-{
-	struct timespec ts = {
-		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-		.tv_nsec = (long)(ns % NSEC_PER_SEC),
-	};
+/* A verdict, and when it was given. */
+struct given {
+	struct hal_sys_verdict v;
+	uint32_t changes;
+};
 
-	while (ns && clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
-		;
+/* errno is the caller's: it stays as it is. */
+static void hold_up(const struct given *g, uint64_t ns)
+{
+	uint64_t now, until, nap;
+	int saved = errno;
+
+	if (likely(!ns))
+		return;
+	now = hal_sys_now();
+	until = ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
+	while (now < until && atomic_load(&changes) == g->changes) {
+		nap = until - now < HOLD_NAP_NS ? until - now : HOLD_NAP_NS;
+		nanosleep(&(struct timespec){ .tv_nsec = (long)nap }, NULL);
+		now = hal_sys_now();
+	}
+	errno = saved;
+}
+
+/* Whether a call that is to be made again has been made again often enough. */
+static bool often_enough(enum hal_sys_call call, int code)
+{
+	static _Thread_local uint32_t in_a_row;
+	bool again = code == EINTR || (code == EAGAIN && call == HAL_SYS_ioctl);
+	bool enough = again && in_a_row == HAL_SYS_AGAIN_MAX;
+
+	in_a_row = again && !enough ? in_a_row + 1 : 0;
+	return enough;
 }
 
 /* Asks, and waits as told to. In a child the judge's locks may be held by nobody. */
-static struct hal_sys_verdict ask(enum hal_sys_call call, unsigned long arg)
+static struct given ask(enum hal_sys_call call, unsigned long arg)
 {
-	struct hal_sys_verdict v = { 0 };
+	struct given g = { .changes = atomic_load(&changes) };
 	hal_sys_judge *j = hal_load_acquire(&judge);
 
 	if (j && !hal_forked())
-		j(call, arg, &v);
-	hold_up(v.before_ns);
-	return v;
+		j(call, arg, &g.v);
+	if (often_enough(call, g.v.code))
+		g.v.code = 0;
+	hold_up(&g, g.v.before_ns);
+	return g;
 }
 
 /* Fails as told, in the manner of the call, or does it. */
 #define JUDGED(member, arg, failed, ...)						\
 	({										\
-		struct hal_sys_verdict v_ = ask(HAL_SYS_##member, arg);			\
+		struct given g_ = ask(HAL_SYS_##member, arg);				\
 		__typeof__(next()->member(__VA_ARGS__)) r_ =				\
-			v_.code ? (failed) : next()->member(__VA_ARGS__);		\
-		hold_up(v_.after_ns);							\
-		if (v_.code)								\
-			errno = v_.code;						\
+			g_.v.code ? (failed) : next()->member(__VA_ARGS__);		\
+		hold_up(&g_, g_.v.after_ns);						\
+		if (g_.v.code)								\
+			errno = g_.v.code;						\
 		r_;									\
 	})
 
 /* The same, but what fails was done. */
 #define DONE_AND_JUDGED(member, arg, failed, ...)					\
 	({										\
-		struct hal_sys_verdict v_ = ask(HAL_SYS_##member, arg);			\
+		struct given g_ = ask(HAL_SYS_##member, arg);				\
 		__typeof__(next()->member(__VA_ARGS__)) r_ = next()->member(__VA_ARGS__); \
-		hold_up(v_.after_ns);							\
-		if (v_.code) {								\
-			errno = v_.code;						\
+		hold_up(&g_, g_.v.after_ns);						\
+		if (g_.v.code) {							\
+			errno = g_.v.code;						\
 			r_ = (failed);							\
 		}									\
 		r_;									\
@@ -165,7 +192,7 @@ static long judged_futex(uint32_t *word, int op, uint32_t value, const struct ti
 
 static int judged_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
-	return JUDGED(thread_create, 0, v_.code, thread, fn, arg);
+	return JUDGED(thread_create, 0, g_.v.code, thread, fn, arg);
 }
 
 static void *judged_alloc(size_t align, size_t size)
@@ -232,6 +259,7 @@ void hal_sys_judge_set(hal_sys_judge *j)
 	const struct hal_sys_ops *now = hal_sys_get();
 
 	hal_store_release(&judge, j);
+	atomic_fetch_add(&changes, 1);
 	if (j && now != &judged) {
 		hal_store_release(&below, now);
 		hal_sys_set(&judged);

@@ -47,6 +47,8 @@ enum hal_sys_call {
 	HAL_SYS_NR
 };
 
+#define HAL_SYS_AGAIN_MAX 16u
+
 /**
  * struct hal_sys_verdict - what is to become of a call
  * @code: positive errno that it fails with; 0: it is done
@@ -55,7 +57,9 @@ enum hal_sys_call {
  *
  * A call that fails is not made; only close, munmap, munlock, dlclose and the wake of a futex are
  * made all the same, as there is nobody to make them again. alloc, dlopen, dlsym and dlerror fail
- * with NULL.
+ * with NULL. EINTR, and EAGAIN of an ioctl, callers take as a word to make the call again: a thread
+ * is told so HAL_SYS_AGAIN_MAX times in a row, then its call is made. Who is held up goes on at the
+ * next hal_sys_judge_set().
  */
 struct hal_sys_verdict {
 	int code;

@@ -241,6 +241,53 @@ TEST_F(judge, holds_up)
 	EXPECT_GE(hal_sys_now() - before, 20 * MS);
 }
 
+/* Who makes a call again when he is told so comes to an end; other failures have none. */
+TEST_F(judge, to_be_made_again)
+{
+	uint32_t i;
+	int fd;
+
+	of_call = HAL_SYS_eventfd;
+	says.code = EINTR;
+	atomic_store(&times, 0);
+	fd = hal_sys_eventfd();
+	EXPECT_GE(fd, 0);
+	close(fd);
+	EXPECT_EQ(HAL_SYS_AGAIN_MAX + 1, atomic_load(&times));
+	of_call = HAL_SYS_ioctl;
+	says.code = EAGAIN;
+	EXPECT_EQ(0, hal_sys_ioctl(hal_sys_get(), self->fd, FIOCLEX, NULL));
+	says.code = EIO;
+	for (i = 0; i <= HAL_SYS_AGAIN_MAX; i++)
+		EXPECT_EQ(-EIO, hal_sys_ioctl(hal_sys_get(), self->fd, FIOCLEX, NULL));
+}
+
+static void *no_judge_soon(void *arg)
+{
+	usleep(20000);
+	hal_sys_judge_set(NULL);
+	return arg;
+}
+
+/* Who is held up goes on when there is another judge, or none. */
+TEST_F(judge, no_longer_than_the_judge)
+{
+	pthread_t t;
+	int fd, i;
+
+	of_call = HAL_SYS_eventfd;
+	for (i = 0; i < 2; i++) {
+		says = (struct hal_sys_verdict){ .before_ns = i ? 0 : UINT64_MAX,
+						 .after_ns = i ? UINT64_MAX : 0 };
+		hal_sys_judge_set(judge);
+		ASSERT_EQ(0, pthread_create(&t, NULL, no_judge_soon, NULL));
+		fd = hal_sys_eventfd();
+		EXPECT_GE(fd, 0);
+		close(fd);
+		pthread_join(t, NULL);
+	}
+}
+
 /* What was there before is what a judged call goes to, and what comes back. */
 static int refused(unsigned int value, int flags)
 {
