@@ -15,6 +15,7 @@
 #define ACTION(a) (1u << SIMNPU_ACTION_##a)
 #define DEVICE_ACTIONS (ACTION(ECC1) | ACTION(LINK) | ACTION(HANG) | ACTION(HEARTBEAT) | \
 			ACTION(GONE) | ACTION(REORDER))
+#define ERRNO_MAX	4095
 #define NS_FOR_EVER	UINT64_MAX
 #define NS_LATE		1000000u
 #define NS_HANG		10000000u
@@ -83,7 +84,8 @@ static const struct simnpu_fault_word actions[] = {
 	[SIMNPU_ACTION_NONE] = { "", "" },
 	[SIMNPU_ACTION_FAIL] = { "fail", "it fails with code= and is not done" },
 	[SIMNPU_ACTION_STALL] = { "stall",
-		"it is held up for ns= before it is done; a stop or abort ends that" },
+		"it is held up for ns= before it is done; a stop or abort of what it belongs to "
+		"ends that" },
 	[SIMNPU_ACTION_STUCK] = { "stuck", "it is held up, and no stop or abort ends that" },
 	[SIMNPU_ACTION_LATE] = { "late", "it is done, and said to be done ns= later" },
 	[SIMNPU_ACTION_EARLY] = { "early", "it is said to be done ns= before it is" },
@@ -94,7 +96,8 @@ static const struct simnpu_fault_word actions[] = {
 	[SIMNPU_ACTION_ECC1] = { "ecc1", "a memory error is corrected and counted" },
 	[SIMNPU_ACTION_LINK] = { "link", "the link to the device fails: the device has a fault" },
 	[SIMNPU_ACTION_HANG] = { "hang",
-		"it hangs; ns= later that is noticed: the device has a fault" },
+		"it hangs; ns= later that is noticed, unless a stop or abort ended it: the device "
+		"has a fault" },
 	[SIMNPU_ACTION_HEARTBEAT] = { "heartbeat",
 		"the device gives no sign of life: it has a fault" },
 	[SIMNPU_ACTION_GONE] = { "gone",
@@ -281,20 +284,20 @@ static int read_prob(struct reader *rd, size_t len, uint64_t *v)
 
 static int read_code(struct reader *rd, size_t len, uint32_t *code)
 {
-	const struct hal_error_entry *e;
+	const char *name;
 	uint64_t n;
-	uint32_t i;
-	int rc;
+	int rc, i;
 
-	for (i = 0; (e = hal_error_at(i)); i++) {
-		if (is_word(rd, len, e->name)) {
-			*code = (uint32_t)abs(e->code);
+	for (i = 1; i <= ERRNO_MAX; i++) {
+		name = hal_errno_name(i);
+		if (name && is_word(rd, len, name)) {
+			*code = (uint32_t)i;
 			return 0;
 		}
 	}
 	if (*rd->p < '0' || *rd->p > '9')
-		return wrong(rd, -EINVAL, "no errno of the catalogue:", len);
-	rc = read_number(rd, len, 1, 4095, &n);
+		return wrong(rd, -EINVAL, "no errno:", len);
+	rc = read_number(rd, len, 1, ERRNO_MAX, &n);
 	*code = (uint32_t)n;
 	return rc;
 }

@@ -39,6 +39,9 @@
  *	pid=N		one process alone
  *	dev=N		one device alone: the N-th part, which is the N-th node unless plugged anew
  *
+ * EINTR and EAGAIN tell callers to make the call again: they are given to a thread HAL_SYS_AGAIN_MAX
+ * times in a row, then its call is made.
+ *
  * Not all actions and keys go with all of WHAT: simnpu_fault_check() says so. The same rules are
  * taken from option simnpu_faults, when a node is opened. Of several that hit, the first one acts.
  */

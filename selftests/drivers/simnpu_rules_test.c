@@ -85,6 +85,7 @@ TEST(rules_that_are_accepted)
 		"ioctl:mem_create,code=ENOSPC,nth=2,times=3", "sys:futex,do=late,ns=1",
 		"task,prob=0", "task,prob=1", "task,prob=.5,seed=18446744073709551615",
 		"task,prob=0.000001", "alloc:any", "ioctl:any,do=gone", "task,code=4095",
+		"task,code=ENOTTY", "sys:any,code=EINTR",
 	};
 	size_t i;
 
@@ -356,6 +357,52 @@ TEST_F(rules, ioctls_held_up_for_ever)
 	pthread_join(t, NULL);
 }
 
+static void *event_main(void *arg)
+{
+	return (void *)(intptr_t)event_new(arg);
+}
+
+/* A stop ends it, and the call finds the device stopped. What hangs is not noticed any more. */
+TEST_F(rules, ioctls_held_up_and_a_stop)
+{
+	static const char *const text[] = {
+		"ioctl:event_create,do=stall", "ioctl:event_create,do=hang,ns=3600000000000",
+	};
+	struct simnpu_info info;
+	pthread_t t;
+	size_t i;
+	void *rc;
+
+	for (i = 0; i < ARRAY_SIZE(text); i++) {
+		SET(text[i]);
+		ASSERT_EQ(0, pthread_create(&t, NULL, event_main, &self->c));
+		until_hit(1);
+		EXPECT_EQ(0, device_stop(self->c.fd));
+		pthread_join(t, &rc);
+		EXPECT_EQ(-ESHUTDOWN, (int)(intptr_t)rc);
+		info = info_of(self->c.fd);
+		EXPECT_EQ(SIMNPU_STATE_STOPPED, info.state);
+		EXPECT_EQ(0, info.cause);
+		EXPECT_EQ(0, device_restart(self->c.fd));
+	}
+}
+
+/* Who makes a call again when he is told so comes to an end. */
+TEST_F(rules, ioctls_to_be_made_again)
+{
+	struct simnpu_event ev = { .context = self->c.handle };
+	int i;
+
+	SET("ioctl:event_create,code=EINTR,times=0");
+	EXPECT_EQ(0, event_new(&self->c));
+	SET("ioctl:event_create,code=EAGAIN,times=0");
+	EXPECT_EQ(0, event_new(&self->c));
+	for (i = 0; i < (int)HAL_SYS_AGAIN_MAX; i++)
+		EXPECT_EQ(-EAGAIN, io_raw(self->c.fd, SIMNPU_IOCTL_EVENT_CREATE, &ev));
+	EXPECT_EQ(0, io_raw(self->c.fd, SIMNPU_IOCTL_EVENT_CREATE, &ev));
+	EXPECT_EQ(-EAGAIN, io_raw(self->c.fd, SIMNPU_IOCTL_EVENT_CREATE, &ev));
+}
+
 TEST_F(rules, ioctls_that_break_the_device)
 {
 	SET("ioctl:event_create,do=link");
@@ -475,6 +522,31 @@ TEST_F(rules, what_is_held_up_can_be_stopped)
 	EXPECT_EQ(0, mem_u64(&self->c, self->mem));
 }
 
+/* Without a thread of the device the waiting one runs it, and still is back in time. */
+TEST_F(rules, a_task_that_is_held_up_without_threads)
+{
+	static const char *const text[] = {
+		"alloc:thread,times=0;task:any,do=stall", "alloc:thread,times=0;task:any,do=stuck",
+	};
+	struct simnpu_test_device d;
+	uint64_t before, seq;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(text); i++) {
+		ASSERT_TRUE(simnpu_test_device(0, &d));
+		ASSERT_EQ(0, d.threads);
+		SET(text[i]);
+		before = hal_sys_now();
+		seq = put_nop(&self->r);
+		EXPECT_EQ(-ETIME, ring_wait_until(&self->r, seq, ms_from_now(20), 0));
+		EXPECT_EQ(-ETIME, ring_wait_until(&self->r, seq, ms_from_now(20), 0));
+		EXPECT_LT(hal_sys_now() - before, SEC);
+		SET("alloc:thread,times=0");
+		EXPECT_EQ(0, ring_wait(&self->r, seq));
+		EXPECT_FALSE(marked(&self->r));
+	}
+}
+
 TEST_F(rules, a_task_that_is_late)
 {
 	uint64_t before = hal_sys_now(), seq;
@@ -537,6 +609,19 @@ TEST_F(rules, a_task_that_hangs)
 	EXPECT_LE(20 * MS, hal_sys_now() - before);
 	EXPECT_EQ(ETIME, info_of(self->c.fd).cause);
 	EXPECT_EQ(1, info_of(self->c.fd).hangs);
+}
+
+/* Nobody has noticed yet: an abort ends it, and the device is well. */
+TEST_F(rules, a_task_that_hangs_and_is_aborted)
+{
+	SET("task:launch,do=hang,ns=3600000000000");
+	put_inc(&self->r, self->mem, 1);
+	until_hit(1);
+	EXPECT_EQ(0, ring_abort_until(&self->r, ms_from_now(2000)));
+	EXPECT_EQ(SIMNPU_STATE_OK, state_of(self->c.fd));
+	EXPECT_EQ(0, info_of(self->c.fd).hangs);
+	EXPECT_EQ(0, mem_u64(&self->c, self->mem));
+	EXPECT_EQ(0, ring_wait(&self->r, put_inc(&self->r, self->mem, 1)));
 }
 
 /* Tasks that wait for others pass twice: they are looked at once. */
@@ -617,6 +702,44 @@ TEST_F(rules, calls_through_the_seam)
 	EXPECT_EQ(0, dev_close(fd));
 }
 
+/* Calls that fail for ever, as if by a signal, are made all the same. */
+TEST_F(rules, calls_to_be_made_again)
+{
+	SET("sys:any,times=0");
+	EXPECT_EQ(0, ring_wait(&self->r, put_inc(&self->r, self->mem, 1)));
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r, self->r.seq, ms_from_now(20),
+					  SIMNPU_WAIT_NO_BORROW | SIMNPU_WAIT_BLOCK));
+	EXPECT_EQ(0, device_stop_until(self->c.fd, ms_from_now(5000)));
+	EXPECT_EQ(0, device_restart(self->c.fd));
+}
+
+static void *open_main(void *arg)
+{
+	return (void *)(intptr_t)dev_open(*(unsigned int *)arg);
+}
+
+/* What is held up for ever, before the call and behind it, goes on when the rules change. */
+TEST_F(rules, calls_held_up_for_ever)
+{
+	static const char *const text[] = {
+		"sys:eventfd,do=stall", "sys:eventfd,do=late,ns=0xffffffffffffffff",
+	};
+	unsigned int node = 0;
+	pthread_t t;
+	size_t i;
+	void *fd;
+
+	for (i = 0; i < ARRAY_SIZE(text); i++) {
+		SET(text[i]);
+		ASSERT_EQ(0, pthread_create(&t, NULL, open_main, &node));
+		until_hit(1);
+		simnpu_fault_clear();
+		pthread_join(t, &fd);
+		EXPECT_LE(0, (int)(intptr_t)fd);
+		EXPECT_EQ(0, dev_close((int)(intptr_t)fd));
+	}
+}
+
 /* ---- the option ------------------------------------------------------------------ */
 
 static const char *option_text;
@@ -693,6 +816,40 @@ TEST_F(rules, set_while_tasks_run)
 	pthread_join(a, NULL);
 	pthread_join(b, NULL);
 	EXPECT_LT(0, hits);
+}
+
+static void *set_all_the_time(void *arg)
+{
+	uint32_t n;
+
+	for (n = 1; n <= 500; n++) {
+		while (atomic_load((_Atomic uint32_t *)arg) != 2 * n - 1)
+			sched_yield();
+		simnpu_fault_set("ioctl:event_create,code=54,times=0", NULL);
+		atomic_store((_Atomic uint32_t *)arg, 2 * n);
+	}
+	return NULL;
+}
+
+/* Two that set rules at a time: those of the one or the other are in force, none in part. */
+TEST_F(rules, set_by_two)
+{
+	struct simnpu_fault_rule l;
+	_Atomic uint32_t turn = 0;
+	pthread_t t;
+	uint32_t n;
+
+	ASSERT_EQ(0, pthread_create(&t, NULL, set_all_the_time, &turn));
+	for (n = 1; n <= 500; n++) {
+		atomic_store(&turn, 2 * n - 1);
+		simnpu_fault_set("", NULL);
+		while (atomic_load(&turn) != 2 * n)
+			sched_yield();
+		ASSERT_EQ(simnpu_fault_list(&l, 1) ? -EXFULL : 0, event_new(&self->c)) {
+			TH_LOG("round %u", n);
+		}
+	}
+	pthread_join(t, NULL);
 }
 
 TEST_HARNESS_MAIN

@@ -27,8 +27,24 @@ static uint32_t fault_of(uint32_t action)
 	}
 }
 
+/* Holds an ioctl up; false: the device has changed its state. */
+static bool hold_ioctl(struct model_device *dev, struct model_verdict *v)
+{
+	model_rules_hold(v, UINT64_MAX, &dev->changed, v->changed);
+	return atomic_load(&dev->changed) == v->changed;
+}
+
+/* Hangs; false: that was ended before anybody noticed. */
+static bool hangs(struct model_device *dev, struct model_verdict *v, struct model_queue *own)
+{
+	if (!own)
+		return hold_ioctl(dev, v);
+	model_rules_hold(v, UINT64_MAX, &own->stop, 0);
+	return !hal_load_relaxed(&own->stop);
+}
+
 /* Faults of the whole device; false: the action is another one. */
-static bool act_device(struct model_device *dev, const struct model_verdict *v,
+static bool act_device(struct model_device *dev, struct model_verdict *v,
 		       const struct model_origin *origin, struct model_queue *own)
 {
 	uint32_t cause = fault_of(v->action);
@@ -39,9 +55,9 @@ static bool act_device(struct model_device *dev, const struct model_verdict *v,
 	}
 	if (!cause)
 		return false;
-	if (v->action == SIMNPU_ACTION_HANG)
-		model_rules_hold(v->ns, own ? &own->stop : NULL);
-	else if (v->action == SIMNPU_ACTION_GONE)
+	if (v->action == SIMNPU_ACTION_HANG && !hangs(dev, v, own))
+		return true;
+	if (v->action == SIMNPU_ACTION_GONE)
 		model_unplug(dev, v->ns);
 	else if (v->action == SIMNPU_ACTION_REORDER)
 		model_replug(dev);
@@ -56,22 +72,24 @@ static bool act_device(struct model_device *dev, const struct model_verdict *v,
  *
  * Return: 0: it goes on; else what it fails with.
  */
-int model_act_before(struct model_device *dev, const struct model_verdict *v)
+int model_act_before(struct model_device *dev, struct model_verdict *v)
 {
 	if (v->action == SIMNPU_ACTION_FAIL)
 		return -(int)v->code;
-	if (v->action == SIMNPU_ACTION_STALL || v->action == SIMNPU_ACTION_STUCK)
-		model_rules_hold(v->ns, NULL);
+	if (v->action == SIMNPU_ACTION_STALL)
+		hold_ioctl(dev, v);
+	else if (v->action == SIMNPU_ACTION_STUCK)
+		model_rules_hold(v, UINT64_MAX, NULL, 0);
 	else
 		act_device(dev, v, NULL, NULL);
 	return 0;
 }
 
 /* What a verdict does to an ioctl when it is done. */
-void model_act_after(const struct model_verdict *v)
+void model_act_after(struct model_verdict *v)
 {
 	if (v->action == SIMNPU_ACTION_LATE)
-		model_rules_hold(v->ns, NULL);
+		model_rules_hold(v, UINT64_MAX, NULL, 0);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------- */
@@ -155,12 +173,16 @@ static int act_fail(struct model_worker *w, struct model_queue *q, const struct 
 	return over(q);
 }
 
-/* Waits before a task; the answer is model_act_task()'s. */
-static int act_hold(struct model_queue *q)
+/* Waits before a task; the answer is model_act_task()'s. A waiting thread has a deadline. */
+static int act_hold(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d)
 {
+	uint64_t deadline = w->borrower ? w->deadline : UINT64_MAX;
 	struct model_verdict *v = &q->verdict;
 
-	model_rules_hold(v->ns, v->action == SIMNPU_ACTION_STUCK ? NULL : &q->stop);
+	if (!model_rules_hold(v, deadline, v->action == SIMNPU_ACTION_STUCK ? NULL : &q->stop, 0)) {
+		model_ready(q, model_op_class(d));
+		return LEFT_READY + 1;
+	}
 	v->acted = true;
 	return hal_load_relaxed(&q->stop) ? over(q) : 0;
 }
@@ -199,11 +221,11 @@ static int act(struct model_worker *w, struct model_queue *q, const struct simnp
 	case SIMNPU_ACTION_STALL:
 	case SIMNPU_ACTION_STUCK:
 		model_worker_drop(w);
-		return act_hold(q);
+		return act_hold(w, q, d);
 	case SIMNPU_ACTION_EARLY:
 		announce(q);
 		model_worker_drop(w);
-		return act_hold(q);
+		return act_hold(w, q, d);
 	case SIMNPU_ACTION_LATE:
 	case SIMNPU_ACTION_CORRUPT:
 		return model_run_then(w, q, d, slot);
@@ -229,7 +251,7 @@ int model_act_task(struct model_worker *w, struct model_queue *q, const struct s
 {
 	uint64_t seq = hal_load_relaxed(&q->next_seq);
 
-	if (q->verdict.seq != seq) {
+	if (q->verdict.seq != seq || (!q->verdict.acted && model_rules_new(&q->verdict))) {
 		q->verdict = (struct model_verdict){ .seq = seq };
 		model_rules_task(q, d->op, &q->verdict);
 	}
@@ -252,7 +274,7 @@ void model_act_done(struct model_queue *q, const struct simnpu_desc *d)
 
 	q->verdict.acted = true;
 	if (q->verdict.action == SIMNPU_ACTION_LATE)
-		model_rules_hold(q->verdict.ns, &q->stop);
+		model_rules_hold(&q->verdict, UINT64_MAX, &q->stop, 0);
 	else
 		model_queue_fail(q, 0, ~0u, &nonsense);
 }

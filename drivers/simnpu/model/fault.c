@@ -42,6 +42,12 @@ int model_fault_now(int what)
 	return code;
 }
 
+/* In the child of a fork: another thread may have held the lock. */
+void model_fault_in_child(void)
+{
+	fault_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 /* See simnpu_test.h. */
 void simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code)
 {

@@ -47,6 +47,7 @@ void model_poison_end(struct model_device *dev, struct model_device *of,
 
 /* fault.c */
 int model_fault_now(int what);
+void model_fault_in_child(void);
 
 /* rules.c */
 void model_rules_in_child(void);
@@ -56,11 +57,13 @@ bool model_rules_ioctl(struct model_device *dev, unsigned int nr, struct model_v
 bool model_rules_task(struct model_queue *q, uint32_t op, struct model_verdict *v);
 uint32_t model_rules_alloc(int what);
 void model_rules_odd(bool calls);
-void model_rules_hold(uint64_t ns, const _Atomic uint32_t *stop);
+bool model_rules_new(const struct model_verdict *v);
+bool model_rules_hold(struct model_verdict *v, uint64_t deadline,
+		      const _Atomic uint32_t *word, uint32_t value);
 
 /* act.c */
-int model_act_before(struct model_device *dev, const struct model_verdict *v);
-void model_act_after(const struct model_verdict *v);
+int model_act_before(struct model_device *dev, struct model_verdict *v);
+void model_act_after(struct model_verdict *v);
 int model_act_task(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
 		   const struct simnpu_desc *slot);
 void model_act_done(struct model_queue *q, const struct simnpu_desc *d);
@@ -102,14 +105,14 @@ static inline bool model_rules_ioctl(struct model_device *dev, unsigned int nr,
 	return false;
 }
 
-static inline int model_act_before(struct model_device *dev, const struct model_verdict *v)
+static inline int model_act_before(struct model_device *dev, struct model_verdict *v)
 {
 	(void)dev;
 	(void)v;
 	return 0;
 }
 
-static inline void model_act_after(const struct model_verdict *v)
+static inline void model_act_after(struct model_verdict *v)
 {
 	(void)v;
 }

@@ -375,10 +375,12 @@ static int state_refuse(const struct model_device *dev, unsigned int nr)
 /* With rules about what is to go wrong. */
 static int ioctl_ruled(struct model_file *f, unsigned long request, void *arg)
 {
-	struct model_verdict v = { .action = 0 };
+	struct model_verdict v = { .changed = atomic_load(&f->dev->changed) };
 	unsigned int nr = _IOC_NR(request);
-	int rc = -model_fault((int)(SIMNPU_FAIL_IOCTL + nr));
+	int rc = state_refuse(f->dev, nr);
 
+	if (!rc)
+		rc = -model_fault((int)(SIMNPU_FAIL_IOCTL + nr));
 	if (rc)
 		return rc;
 	if (model_rules_ioctl(f->dev, nr, &v))
@@ -404,9 +406,9 @@ static __attribute__((noinline)) int ioctl_odd(struct model_file *f, unsigned lo
 		return -ENODEV;
 	if (_IOC_TYPE(request) != SIMNPU_IOC || nr >= ARRAY_SIZE(ioctls))
 		return dispatch(f, request, arg);
-	rc = state_refuse(f->dev, nr);
-	if (!rc && hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)
+	if (hal_load_relaxed(&model_odd) & MODEL_ODD_FAULTS)
 		return ioctl_ruled(f, request, arg);
+	rc = state_refuse(f->dev, nr);
 	return rc ? rc : dispatch(f, request, arg);
 }
 

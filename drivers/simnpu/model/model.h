@@ -248,6 +248,7 @@ struct model_health {
  * @cause: simnpu_info.cause
  * @generation: simnpu_info.generation
  * @health: counts
+ * @changed: counts changes of @state
  * @change_lock: Protects: nothing; one stop or restart at a time
  * @copies: threads inside COPY
  * @odd: it is in another state than OK
@@ -297,6 +298,7 @@ struct model_device {
 	uint32_t thread_max;
 
 	_Atomic uint32_t state;
+	_Atomic uint32_t changed;
 	_Atomic uint32_t cause;
 	_Atomic uint32_t generation;
 	struct model_health health;

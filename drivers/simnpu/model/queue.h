@@ -70,14 +70,20 @@ struct model_waiter {
  * @action: enum simnpu_action
  * @code: a positive errno
  * @acted: what comes before the task was done
+ * @rules: when it was given: which rules there were
+ * @changed: of an ioctl: model_device.changed when it began
  * @ns: how long
+ * @until: until when, once that has begun; 0: it has not
  */
 struct model_verdict {
 	uint64_t seq;
 	uint32_t action;
 	uint32_t code;
 	bool acted;
+	uint32_t rules;
+	uint32_t changed;
 	uint64_t ns;
+	uint64_t until;
 };
 
 /**

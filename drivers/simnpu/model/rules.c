@@ -14,6 +14,8 @@
 
 #define HOLD_NAP_NS 1000000u
 
+/* Protects: nothing; one set of rules takes effect at a time. */
+static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Protects: rules, rule_count, rule_text, by_hand. Nothing is called with it held. */
 static pthread_mutex_t rules_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct simnpu_rule rules[SIMNPU_FAULT_RULES];
@@ -75,6 +77,7 @@ static bool judge(uint32_t what, int which, int dev, uint32_t stream, bool devic
 	if (!(hal_load_relaxed(&about) & (1u << what | (device ? 1u << SIMNPU_WHAT_DEVICE : 0))))
 		return false;
 	pthread_mutex_lock(&rules_lock);
+	v->rules = atomic_load(&changes);
 	for (i = 0; i < rule_count; i++) {
 		r = &rules[i];
 		if (!concerns(r, what, which, dev, stream) &&
@@ -104,7 +107,18 @@ static bool question(unsigned int nr)
 /* What becomes of an ioctl; false: nothing special. */
 bool model_rules_ioctl(struct model_device *dev, unsigned int nr, struct model_verdict *v)
 {
-	return judge(SIMNPU_WHAT_IOCTL, (int)nr, (int)dev->index, 0, !question(nr), v);
+	static _Thread_local uint32_t in_a_row;
+	bool hit = judge(SIMNPU_WHAT_IOCTL, (int)nr, (int)dev->index, 0, !question(nr), v);
+
+	if (!hit || v->action != SIMNPU_ACTION_FAIL || (v->code != EINTR && v->code != EAGAIN)) {
+		in_a_row = 0;
+	} else if (in_a_row++ == HAL_SYS_AGAIN_MAX) {
+		/* callers make it again: as often as a call through the seam */
+		in_a_row = 0;
+		v->action = SIMNPU_ACTION_NONE;
+		return false;
+	}
+	return hit;
 }
 
 /* What becomes of the task at a queue's head; false: nothing special. */
@@ -124,7 +138,7 @@ uint32_t model_rules_alloc(int what)
 		return 0;
 	if (v.action == SIMNPU_ACTION_FAIL)
 		return v.code;
-	model_rules_hold(v.ns, NULL);
+	model_rules_hold(&v, UINT64_MAX, NULL, 0);
 	return 0;
 }
 
@@ -144,24 +158,37 @@ static void judge_sys(enum hal_sys_call call, unsigned long arg, struct hal_sys_
 		out->code = v.code ? (int)v.code : hal_sys_call_errno(call);
 }
 
+/* Whether other rules were set since a verdict was given. */
+bool model_rules_new(const struct model_verdict *v)
+{
+	return atomic_load(&changes) != v->rules;
+}
+
 /**
  * model_rules_hold() - hold the calling thread up
- * @ns: how long; UINT64_MAX: for ever
- * @stop: ends it when it is not 0, or NULL
+ * @v: the verdict, which says how long; until when is noted there
+ * @deadline: not beyond that time
+ * @word: ends it when it is not @value any more, or NULL
+ * @value: its value
  *
- * Ends when the rules change, too.
+ * Ends when the rules change, too. Return: false: the deadline has passed before.
  */
-void model_rules_hold(uint64_t ns, const _Atomic uint32_t *stop)
+bool model_rules_hold(struct model_verdict *v, uint64_t deadline,
+		      const _Atomic uint32_t *word, uint32_t value)
 {
-	uint32_t was = atomic_load(&changes);
-	uint64_t now = hal_sys_now(), nap;
-	uint64_t until = ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
+	uint64_t now = hal_sys_now(), nap, end;
 
-	while (now < until && atomic_load(&changes) == was && !(stop && atomic_load(stop))) {
+	if (!v->until)
+		v->until = v->ns > UINT64_MAX - now ? UINT64_MAX : now + v->ns;
+	end = v->until < deadline ? v->until : deadline;
+	while (!model_rules_new(v) && !(word && atomic_load(word) != value)) {
+		if (now >= end)
+			return now >= v->until;
 		nap = now + HOLD_NAP_NS;
-		hal_sys_futex_wait(&changes, was, nap < until ? nap : until);
+		hal_sys_futex_wait(&changes, v->rules, nap < end ? nap : end);
 		now = hal_sys_now();
 	}
+	return true;
 }
 
 /* ---- setting -------------------------------------------------------------------------- */
@@ -227,10 +254,10 @@ static void arm(uint32_t mask)
 		if (dev)
 			care_device(dev, model_rules_care());
 	}
-	atomic_fetch_add(&changes, 1);
 	hal_sys_futex_wake(&changes, INT_MAX);
 }
 
+/* Under set_lock. */
 static int set(const char *text, bool hand, struct simnpu_rule_error *err)
 {
 	struct simnpu_rule parsed[SIMNPU_FAULT_RULES];
@@ -246,6 +273,7 @@ static int set(const char *text, bool hand, struct simnpu_rule_error *err)
 	rule_count = n;
 	by_hand = hand;
 	snprintf(rule_text, sizeof(rule_text), "%s", text);
+	atomic_fetch_add(&changes, 1);
 	pthread_mutex_unlock(&rules_lock);
 	arm(mask);
 	return 0;
@@ -255,8 +283,11 @@ static int set(const char *text, bool hand, struct simnpu_rule_error *err)
 int simnpu_fault_set(const char *text, size_t *pos)
 {
 	struct simnpu_rule_error err;
-	int rc = set(text, true, &err);
+	int rc;
 
+	pthread_mutex_lock(&set_lock);
+	rc = set(text, true, &err);
+	pthread_mutex_unlock(&set_lock);
 	if (pos)
 		*pos = err.pos;
 	return rc;
@@ -331,13 +362,18 @@ int model_rules_open(void)
 	const char *text = hal_option_text(simnpu_options, "simnpu_faults");
 	struct simnpu_rule_error err;
 	bool same;
+	int rc = 0;
 
+	pthread_mutex_lock(&set_lock);
 	pthread_mutex_lock(&rules_lock);
 	same = by_hand || !strcmp(text, rule_text);
 	pthread_mutex_unlock(&rules_lock);
+	if (!same)
+		rc = set(text, false, &err);
+	pthread_mutex_unlock(&set_lock);
 	if (same)
 		return 0;
-	if (set(text, false, &err)) {
+	if (rc) {
 		hal_err(HAL_LOG_MODEL, "option simnpu_faults, at byte %zu: %s", err.pos, err.why);
 		return -EINVAL;
 	}
@@ -345,8 +381,10 @@ int model_rules_open(void)
 	return 0;
 }
 
-/* In the child of a fork: another thread may have held the lock. */
+/* In the child of a fork: another thread may have held the locks. */
 void model_rules_in_child(void)
 {
+	set_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	rules_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	model_fault_in_child();
 }

@@ -23,6 +23,7 @@ static void enter(struct model_device *dev, uint32_t state)
 	bool odd = state != SIMNPU_STATE_OK;
 
 	atomic_store(&dev->state, state);
+	atomic_fetch_add(&dev->changed, 1);
 	if (odd == dev->odd)
 		return;
 	dev->odd = odd;
