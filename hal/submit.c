@@ -8,7 +8,6 @@
  * under the lock, and dealt with outside, with a reference.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "hal/internal.h"
 
@@ -66,19 +65,14 @@ HAL_INLINE int submit_once(struct hal_submit *sub, issue_fn *issue, void *arg)
 
 /* ---- what did not go straight through ------------------------------------------------ */
 
-/* The wait's own text goes on behind that of the submission: it says what the stream is at. */
 static int no_room(const struct hal_submit *sub, int64_t timeout_ms)
 {
-	const char *at = strstr(hal_error_last()->text, ": it is at ");
-	struct hal_device *dev = sub->s->ctx->dev;
-	char text[HAL_ERROR_TEXT];
+	char what[80];
 	int rc;
 
-	snprintf(text, sizeof(text), "%s", at ? at : "");
-	rc = hal_fail_at(-ETIMEDOUT, sub->op, dev, sub->stream,
-			 "stream 0x%llx is full: limit %u tasks, no room in %lld ms%s",
-			 (unsigned long long)sub->stream, dev->info.max_queued,
-			 (long long)timeout_ms, text);
+	snprintf(what, sizeof(what), "it is full: limit %u tasks, no room in %lld ms",
+		 sub->s->ctx->dev->info.max_queued, (long long)timeout_ms);
+	rc = hal_stream_too_long(sub->s, sub->op, 0, what);
 	return hal_hint(rc, "Submit slower than the device works, or raise option op_timeout_ms; "
 			"npu_stream_abort() discards what is queued.");
 }
