@@ -246,7 +246,7 @@ int hal_handle_error(enum hal_handle_type type, uint64_t h, const char *op)
 		seed = states[type].seed;	/* does not change once there is a slot */
 		if (type == HAL_HANDLE_STREAM && hal_stream_expired(h, &generation, &ordinal))
 			return hal_fail(-ESTALE, op, "stream 0x%llx is of generation %llu, "
-					"device %d is at %llu", (unsigned long long)h,
+					"device %d went on to %llu", (unsigned long long)h,
 					(unsigned long long)generation, ordinal,
 					(unsigned long long)generation + 1);
 		if ((gen & 1) && gen > seed && gen <= now)

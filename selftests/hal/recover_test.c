@@ -126,7 +126,7 @@ TEST_ABOUT(recover, a_new_generation, NPU_CAP_ABORT)
 
 	/* streams are of the past, and say so */
 	EXPECT_EQ(-ESTALE, launch_nop(b, s));
-	snprintf(want, sizeof(want), "stream 0x%llx is of generation 1, device 0 is at 2",
+	snprintf(want, sizeof(want), "stream 0x%llx is of generation 1, device 0 went on to 2",
 		 (unsigned long long)s);
 	EXPECT_STREQ(want, hal_error_last()->text);
 	EXPECT_EQ(-ESTALE, hal_stream_sync(s, LONG_MS, 0));
