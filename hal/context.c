@@ -304,15 +304,12 @@ static void fill_marks_locked(struct hal_context *ctx, struct hal_stream_mark *m
 
 int hal_marks_get(struct hal_context *ctx, struct hal_marks *m)
 {
-	struct hal_list *node;
 	uint32_t room = ARRAY_SIZE(m->few);
 
 	m->mark = m->few;
 	for (;;) {
 		pthread_mutex_lock(&ctx->lock);
-		m->n = 0;
-		hal_list_for_each(node, &ctx->streams)
-			m->n++;
+		m->n = hal_list_count(&ctx->streams);
 		if (m->n <= room)
 			break;
 		room = m->n;

@@ -268,7 +268,10 @@ void hal_stream_mark_state(struct hal_stream *s, bool stop)
 	pthread_mutex_unlock(&s->err_lock);
 }
 
-/* From now on points of the stream are done, and the slot does not lead to it. */
+/*
+ * From now on points of the stream are done, and the slot does not lead to it. With the context's
+ * lock held.
+ */
 static void detach(struct hal_stream *s)
 {
 	struct hal_stream_slot *slot = s->slot;
@@ -288,8 +291,8 @@ void hal_stream_finish(struct hal_stream *s)
 {
 	struct hal_context *ctx = s->ctx;
 
-	detach(s);
 	pthread_mutex_lock(&ctx->lock);
+	detach(s);
 	hal_list_del(&s->node);
 	pthread_cond_broadcast(&ctx->changed);
 	pthread_mutex_unlock(&ctx->lock);
