@@ -19,11 +19,13 @@
  * @context: what the device calls the context
  * @thread: the thread
  * @gone: set by the thread as its last act that others wait for
- * @lock: Protects: @abandoned, and the node from being closed while the thread uses it
+ * @lock: Protects: @abandoned, @late, clearing @held, and the node from being closed while the thread uses it
  * @abandoned: its context has ended: the thread must not touch the device
  * @aborts: counts aborts and stops: what was handed out before one may not be wanted any more
  * @busy: queue whose callback runs, 0: none
  * @watched: somebody waits for @busy to change
+ * @held: queue that the callback that runs holds up, 0: none
+ * @late: that queue was aborted meanwhile: what is behind the callback is discarded
  *
  * Outlives the context when a callback does not return.
  */
@@ -39,6 +41,8 @@ struct simnpu_callbacks {
 	_Atomic uint32_t aborts;
 	_Atomic uint32_t busy;
 	_Atomic uint32_t watched;
+	_Atomic uint32_t held;
+	bool late;
 };
 
 static void callbacks_release(struct kref *ref)
@@ -49,25 +53,41 @@ static void callbacks_release(struct kref *ref)
 	free(cb);
 }
 
-/* Runs one callback and tells the device. Return: 0, or why the thread has to end. */
-static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
+/* Tells the device that a callback has returned; or, aborted meanwhile, to discard the rest. */
+static int tell_locked(struct simnpu_callbacks *cb, const struct simnpu_callback *c)
 {
 	struct simnpu_callback done = {
 		.context = cb->context,
 		.queue = c->queue,
 		.seq = c->seq,
 	};
-	void (*fn)(void *arg) = (void (*)(void *))(uintptr_t)c->fn;
-	int err = 0;
+	struct simnpu_abort abort = { .queue = c->queue, .deadline_ns = 1 };
 
+	if (cb->abandoned)
+		return -ECANCELED;
+	if (c->flags & SIMNPU_DESC_NOBLOCK)
+		return 0;
+	if (likely(!cb->late))
+		return hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
+	hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_QUEUE_ABORT, &abort);
+	return 0;
+}
+
+/* Runs one callback and tells the device. Return: 0, or why the thread has to end. */
+static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
+{
+	void (*fn)(void *arg) = (void (*)(void *))(uintptr_t)c->fn;
+	int err;
+
+	/* relaxed: an abort that does not see it yet discards all, and then waits */
+	hal_store_relaxed(&cb->held, c->flags & SIMNPU_DESC_NOBLOCK ? 0 : c->queue);
 	hal_callback_enter();
 	fn((void *)(uintptr_t)c->arg);
 	hal_callback_leave();
 	pthread_mutex_lock(&cb->lock);
-	if (cb->abandoned)
-		err = -ECANCELED;
-	else if (!(c->flags & SIMNPU_DESC_NOBLOCK))
-		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
+	err = tell_locked(cb, c);
+	cb->late = false;
+	hal_store_relaxed(&cb->held, 0);
 	pthread_mutex_unlock(&cb->lock);
 	/* the queue was destroyed meanwhile: nobody waits for the answer */
 	return err == -ENOENT ? 0 : err;
@@ -198,6 +218,33 @@ static int settle(struct simnpu_callbacks *cb, uint32_t queue, uint64_t deadline
 		err = hal_sys_futex_wait(&cb->busy, busy, deadline);
 	kref_put(&cb->ref, callbacks_release);
 	return err;
+}
+
+/**
+ * simnpu_callbacks_late() - before a queue is discarded, wait for the callback that holds it up
+ * @ctx: the context
+ * @queue: the queue
+ * @deadline: until when
+ *
+ * What is behind the callback is discarded as it returns, and until then waits for it.
+ * Return: 0, -ETIMEDOUT.
+ */
+int simnpu_callbacks_late(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline)
+{
+	struct simnpu_callbacks *cb = callbacks_get(ctx);
+	bool held;
+
+	if (!cb)
+		return 0;
+	pthread_mutex_lock(&cb->lock);
+	/* relaxed: cleared under the lock */
+	held = hal_load_relaxed(&cb->held) == queue;
+	cb->late |= held;
+	pthread_mutex_unlock(&cb->lock);
+	if (held)
+		return settle(cb, queue, deadline);
+	kref_put(&cb->ref, callbacks_release);
+	return 0;
 }
 
 /**

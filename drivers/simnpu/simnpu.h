@@ -242,6 +242,7 @@ void simnpu_import_drop_context(struct simnpu_ctx *ctx);
 int simnpu_callbacks_start(struct simnpu_ctx *ctx);
 void simnpu_callbacks_stop(struct simnpu_ctx *ctx);
 void simnpu_callbacks_abort(struct simnpu_ctx *ctx);
+int simnpu_callbacks_late(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline);
 int simnpu_callbacks_settle(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline);
 void simnpu_callbacks_abort_all(struct hal_device *dev);
 int simnpu_callbacks_settle_all(struct hal_device *dev, uint64_t deadline);

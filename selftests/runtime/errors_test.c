@@ -664,6 +664,7 @@ TEST(hints_that_fit)
 	EXPECT_TRUE(hinted("npu_device_stop()"));
 	EXPECT_FALSE(hinted("npu_stream_abort()"));
 	EXPECT_EQ(stream.h, last_error().stream.h);
+	EXPECT_STREQ("held", last_error().tag);
 	EXPECT_EQ(-ETIMEDOUT, npu_device_stop(0, 10));
 	EXPECT_TRUE(hinted("npu_device_reset()"));
 	atomic_store(&g.open, 1);

@@ -188,12 +188,41 @@ TEST_F(recover, abort_behind_a_callback)
 	EXPECT_EQ(-ETIMEDOUT, npu_stream_abort(self->s, 50));
 	EXPECT_LE(49, now_ms() - t0);
 	EXPECT_FALSE(atomic_load(&g.left));
+	/* the stream is where it was, and nobody is told that it is through */
+	EXPECT_EQ(-EINPROGRESS, npu_stream_query(self->s));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_abort(self->s, 0));
+	EXPECT_NE(NULL, strstr(last_error().text, "(stream_callback)"));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_sync(self->s, 10));
+	EXPECT_NE(NULL, strstr(last_error().text, "(stream_callback)"));
 	atomic_store(&g.open, 1);
 	EXPECT_EQ(0, npu_stream_abort(self->s, 5000));
 	/* it is over when the abort is */
 	EXPECT_TRUE(atomic_load(&g.left));
 	EXPECT_EQ(0, word_at(self->mem));
 	EXPECT_EQ(0, use(self->s));
+}
+
+/* When it returns at last, what is behind it is discarded without another abort. */
+TEST_F(recover, abort_given_up_behind_a_callback)
+{
+	static struct gate g;
+	npu_stream t;
+
+	OK(npu_stream_create(NULL, &t));
+	OK(npu_stream_callback(self->s, gate_hold, &g, 0));
+	OK(read_word(self->mem, self->s));
+	ASSERT_TRUE(seen(&g.entered));
+	OK(npu_stream_wait_stream(t, self->s));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_abort(self->s, 0));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_sync(t, 10));
+	atomic_store(&g.open, 1);
+	/* who waited for the stream goes on, and learns of it */
+	EXPECT_EQ(-ECANCELED, npu_stream_sync(t, 5000));
+	EXPECT_TRUE(atomic_load(&g.left));
+	EXPECT_EQ(0, npu_stream_query(self->s));
+	EXPECT_EQ(0, word_at(self->mem));
+	EXPECT_EQ(0, use(self->s));
+	EXPECT_EQ(0, use(t));
 }
 
 static _Atomic int ran;
