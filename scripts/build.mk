@@ -136,8 +136,10 @@ flags-of = $(if $(filter obj/samples/% $(module-objs),$1),$(outer-cflags),$(if \
 
 ldflags := -pthread $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) -Wl,--as-needed \
 	-Wl,--gc-sections
+# a relocation without a symbol, as in tables of ops, takes a bit and not 24 bytes when packed;
 # clang leaves the sanitizers' functions to the program: no -z defs then
-so-ldflags := -shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
+so-ldflags := $(if $(CONFIG_HAVE_PACKED_RELOCS),-Wl$(comma)-z$(comma)pack-relative-relocs) \
+	-shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
 	-Wl,--version-script=$(srctree)/libnpu.map \
 	$(if $(strip $(sanitize)),,-Wl$(comma)-z$(comma)defs)
 libs := -lpthread -ldl

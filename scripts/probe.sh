@@ -16,8 +16,17 @@ have() {	# have SYMBOL HEADER FLAGS...: does a program with HEADER link with FLA
 	printf 'config %s\n\tdef_bool %s\n\n' "$sym" "$ans"
 }
 
+# Does the loader of the C library read packed relocations, and the linker write them?
+have_packed_relocs() {
+	printf '#include <features.h>\n#if !__GLIBC_PREREQ(2, 36)\n#error\n#endif\nint x;\n' |
+		$cc -x c - -o /dev/null -shared -fPIC -Wl,--fatal-warnings \
+			-Wl,-z,pack-relative-relocs >/dev/null 2>&1 && ans=y || ans=n
+	printf 'config HAVE_PACKED_RELOCS\n\tdef_bool %s\n\n' "$ans"
+}
+
 echo '# SPDX-License-Identifier: MIT'
 have HAVE_ASAN '' -fsanitize=address,undefined
 have HAVE_TSAN '' -fsanitize=thread
 have HAVE_ZLIB zlib.h -lz
 have HAVE_STATIC '' -static
+have_packed_relocs
