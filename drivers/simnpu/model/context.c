@@ -14,14 +14,41 @@
 #define GEN_LAST 0xffffu
 #define GEN_SEEDS 0x1000u	/* files begin at different ones, so that handles miss */
 
+static uint32_t index_of(uint32_t handle)
+{
+	return (handle & ((1u << INDEX_BITS) - 1)) - 1;
+}
+
 /* The context of a handle, or NULL. Context: under the device's lock. */
 struct model_context *model_context_find(struct model_file *f, uint32_t handle)
 {
-	uint32_t i = (handle & ((1u << INDEX_BITS) - 1)) - 1;
+	uint32_t i = index_of(handle);
 
 	if (i >= MODEL_CONTEXTS_MAX || !f->contexts[i] || f->contexts[i]->handle != handle)
 		return NULL;
 	return f->contexts[i];
+}
+
+/**
+ * model_context_next() - the contexts of a device, of all its files, one after another
+ * @dev: the device
+ * @ctx: the one before, NULL: the first is meant
+ *
+ * Context: under the device's lock. Return: the next one, or NULL.
+ */
+struct model_context *model_context_next(struct model_device *dev, const struct model_context *ctx)
+{
+	struct hal_list *pos = ctx ? &ctx->file->node : dev->files.next;
+	uint32_t i = ctx ? index_of(ctx->handle) + 1 : 0;
+	struct model_file *f;
+
+	for (; pos != &dev->files; pos = pos->next, i = 0) {
+		f = hal_list_entry(pos, struct model_file, node);
+		for (; i < MODEL_CONTEXTS_MAX; i++)
+			if (f->contexts[i])
+				return f->contexts[i];
+	}
+	return NULL;
 }
 
 static struct model_context *context_new(struct model_file *f)
@@ -153,7 +180,7 @@ static void context_del(struct model_context *ctx)
 {
 	struct model_file *f = ctx->file;
 
-	f->contexts[(ctx->handle & ((1u << INDEX_BITS) - 1)) - 1] = NULL;
+	f->contexts[index_of(ctx->handle)] = NULL;
 	model_context_free(ctx);
 }
 

@@ -88,24 +88,17 @@ void simnpu_test_counters(struct simnpu_test_counters *c)
 bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
 {
 	struct model_device *dev = model_device_of(index);
-	struct hal_list *pos;
-	struct model_file *f;
-	uint32_t i;
+	struct model_context *ctx;
 
 	*d = (struct simnpu_test_device){ 0 };
 	if (!dev)
 		return false;
 	pthread_mutex_lock(&dev->lock);
-	hal_list_for_each(pos, &dev->files) {
-		f = hal_list_entry(pos, struct model_file, node);
-		d->opens++;
-		for (i = 0; i < MODEL_CONTEXTS_MAX; i++) {
-			if (!f->contexts[i])
-				continue;
-			d->contexts++;
-			d->mems += hal_list_count(&f->contexts[i]->mems);
-			d->modules += hal_list_count(&f->contexts[i]->modules);
-		}
+	d->opens = hal_list_count(&dev->files);
+	for (ctx = model_context_next(dev, NULL); ctx; ctx = model_context_next(dev, ctx)) {
+		d->contexts++;
+		d->mems += hal_list_count(&ctx->mems);
+		d->modules += hal_list_count(&ctx->modules);
 	}
 	d->queues = hal_load_relaxed(&dev->queues);
 	d->events = hal_load_relaxed(&dev->events);

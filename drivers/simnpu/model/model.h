@@ -405,6 +405,7 @@ int model_ioctl(int fd, unsigned long request, void *arg);
 
 /* context.c */
 struct model_context *model_context_find(struct model_file *f, uint32_t handle);
+struct model_context *model_context_next(struct model_device *dev, const struct model_context *ctx);
 int model_context_create(struct model_file *f, struct simnpu_context *arg);
 int model_context_destroy(struct model_file *f, const struct simnpu_handle *arg);
 void model_context_free(struct model_context *ctx);

@@ -181,16 +181,12 @@ static bool context_uses(struct model_context *ctx, const struct model_module *m
 /* Whether a thread is in a kernel of the module. Under the device's lock. */
 static bool module_busy(struct model_module *m)
 {
-	struct hal_list *pos;
-	struct model_file *f;
-	uint32_t i;
+	struct model_device *dev = m->ctx->dev;
+	struct model_context *ctx;
 
-	hal_list_for_each(pos, &m->ctx->dev->files) {
-		f = hal_list_entry(pos, struct model_file, node);
-		for (i = 0; i < MODEL_CONTEXTS_MAX; i++)
-			if (f->contexts[i] && context_uses(f->contexts[i], m))
-				return true;
-	}
+	for (ctx = model_context_next(dev, NULL); ctx; ctx = model_context_next(dev, ctx))
+		if (context_uses(ctx, m))
+			return true;
 	return false;
 }
 

@@ -202,26 +202,19 @@ uint32_t model_rules_care(void)
 
 static void care_device(struct model_device *dev, uint32_t care)
 {
-	struct hal_list *pf, *pq;
 	struct model_context *ctx;
 	struct model_queue *q;
-	uint32_t i;
+	struct hal_list *pos;
 
 	pthread_mutex_lock(&dev->lock);
-	hal_list_for_each(pf, &dev->files) {
-		for (i = 0; i < MODEL_CONTEXTS_MAX; i++) {
-			ctx = hal_list_entry(pf, struct model_file, node)->contexts[i];
-			if (!ctx)
-				continue;
-			hal_list_for_each(pq, &ctx->queues) {
-				q = hal_list_entry(pq, struct model_queue, node);
-				if (care)
-					atomic_fetch_or(&q->care, care);
-				else
-					atomic_fetch_and(&q->care, ~QUEUE_CARE_RULES);
-			}
+	for (ctx = model_context_next(dev, NULL); ctx; ctx = model_context_next(dev, ctx))
+		hal_list_for_each(pos, &ctx->queues) {
+			q = hal_list_entry(pos, struct model_queue, node);
+			if (care)
+				atomic_fetch_or(&q->care, care);
+			else
+				atomic_fetch_and(&q->care, ~QUEUE_CARE_RULES);
 		}
-	}
 	pthread_mutex_unlock(&dev->lock);
 }
 
