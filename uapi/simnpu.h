@@ -574,8 +574,9 @@ struct simnpu_errors {
  * @deadline_ns: in: absolute, CLOCK_MONOTONIC; 0: five seconds from now; SIMNPU_DEADLINE_NONE: none
  *
  * All tasks published before count as done when it returns; those that had not begun did
- * nothing. Waits under way for them give ECANCELED, queues that wait for them go on, and fail with
- * ECANCELED and where it began. Failures are forgotten; a queue that was stopped by one runs again.
+ * nothing. Waits for them give ECANCELED, those under way and those that come later, until 16 later
+ * aborts have discarded something; queues that wait for them go on, and fail with ECANCELED and
+ * where it began. Failures are forgotten; a queue that was stopped by one runs again.
  * ETIME: the task that runs does not end: when it does, what is queued then is discarded. The
  * queue of a faulted or stopped device is broken already: failures are forgotten, that is all.
  */

@@ -39,8 +39,8 @@
  *	pid=N		one process alone
  *	dev=N		one device alone: the N-th part, which is the N-th node unless plugged anew
  *
- * EINTR and EAGAIN tell callers to make the call again: they are given to a thread HAL_SYS_AGAIN_MAX
- * times in a row, then its call is made.
+ * EINTR and EAGAIN tell callers to make the call again: they are given to a thread
+ * HAL_SYS_AGAIN_MAX times in a row, then its call is made.
  *
  * Not all actions and keys go with all of WHAT: simnpu_fault_check() says so. The same rules are
  * taken from option simnpu_faults, when a node is opened. Of several that hit, the first one acts.
@@ -107,7 +107,7 @@ const struct simnpu_fault_word *simnpu_fault_key(uint32_t i);
 
 /* ---- faults at once -------------------------------------------------------- */
 
-/* What is done to the device behind a node; false: it is not open. */
+/* What is done to the device behind a node; false: it is not open, or there is no such action. */
 
 /* As do=link, do=hang, do=heartbeat, do=ecc1 and do=gone do, at once. */
 bool simnpu_test_device_fault(uint32_t index, const char *action);

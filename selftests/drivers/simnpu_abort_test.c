@@ -101,6 +101,44 @@ TEST_F(abort, twice)
 	EXPECT_WORKS(&self->r);
 }
 
+/* So it is behind many, with tasks that were run in between; a stop takes nothing of it away. */
+TEST_F(abort, many_times)
+{
+	uint64_t gone[16], done[16], wait;
+	struct simnpu_task_error e;
+	int i, k;
+
+	for (i = 0; i < 16; i++) {
+		simnpu_test_pause(0, true);
+		gone[i] = put_nop(&self->r);
+		put_nop(&self->r);
+		EXPECT_EQ(0, ring_abort(&self->r));
+		simnpu_test_pause(0, false);
+		done[i] = put_nop(&self->r);
+		ASSERT_EQ(0, ring_wait(&self->r, done[i]));
+		/* nothing to discard */
+		EXPECT_EQ(0, ring_abort(&self->r));
+	}
+	for (k = 0; k < 2; k++) {
+		for (i = 0; i < 16; i++) {
+			EXPECT_EQ(-ECANCELED, ring_wait(&self->r, gone[i]));
+			EXPECT_EQ(-ECANCELED, ring_wait(&self->r, gone[i] + 1));
+			EXPECT_EQ(0, ring_wait(&self->r, done[i]));
+		}
+		if (k)
+			break;
+		wait = put_wait(&self->r2, self->r.handle, gone[0] + 1);
+		EXPECT_EQ(0, ring_wait(&self->r2, wait));
+		ASSERT_EQ(1, ring_errors(&self->r2, &e, 1));
+		EXPECT_EQ(ECANCELED, e.code);
+		EXPECT_EQ(gone[0], e.origin_seq);
+		wait = put_wait(&self->r2, self->r.handle, done[0]);
+		EXPECT_EQ(0, ring_wait(&self->r2, wait));
+		EXPECT_FALSE(marked(&self->r2));
+		EXPECT_EQ(0, device_stop(self->c.fd));
+	}
+}
+
 TEST_F(abort, links_are_followed)
 {
 	struct simnpu_desc d = { .op = SIMNPU_OP_NOP };
@@ -257,6 +295,25 @@ TEST_F(abort, callbacks_given_out_and_not)
 	cb.deadline_ns = ms_from_now(20);
 	cb.context = self->c.handle;
 	EXPECT_EQ(-ETIME, io(self->c.fd, CALLBACK_NEXT, &cb));
+	EXPECT_WORKS(&self->r);
+}
+
+/* What the submitter writes into a slot that is in use is not looked at again. */
+TEST_F(abort, callbacks_whose_slot_is_overwritten)
+{
+	struct simnpu_desc d = { .op = SIMNPU_OP_CALLBACK, .callback.fn = 1 };
+	struct simnpu_callback cb = {
+		.context = self->c.handle, .deadline_ns = SIMNPU_DEADLINE_NONE,
+	}, done = { .context = self->c.handle, .queue = self->r.handle };
+	struct simnpu_desc *slot = ring_at(&self->r, self->r.pos);
+
+	done.seq = ring_put(&self->r, &d, NULL, false);
+	ASSERT_EQ(0, io(self->c.fd, CALLBACK_NEXT, &cb));
+	slot->slots = 255;
+	EXPECT_EQ(0, io(self->c.fd, CALLBACK_DONE, &done));
+	EXPECT_EQ(0, ring_wait(&self->r, done.seq));
+	EXPECT_EQ(1, hal_shm_load_acquire(&self->r.h->consumed));
+	EXPECT_EQ(0, ring_wait_engine(&self->r, put_nop(&self->r)));
 	EXPECT_WORKS(&self->r);
 }
 

@@ -24,6 +24,7 @@ int model_callback_post(struct model_queue *q, const struct simnpu_desc *d)
 		return ENOMEM;
 	cb->handle = hal_load_relaxed(&q->handle);
 	cb->flags = d->flags;
+	cb->slots = 1u + d->slots;
 	cb->seq = hal_load_relaxed(&q->next_seq);
 	cb->fn = d->callback.fn;
 	cb->arg = d->callback.arg;
@@ -93,11 +94,12 @@ int model_callback_next(struct model_file *f, struct simnpu_callback *arg)
 	return rc;
 }
 
-/* Takes the callback off a queue that waits for it; the caller has claimed it then. */
-static bool callback_off(struct model_queue *q, uint64_t seq, bool any)
+/* Takes the callback off a queue, which the caller has claimed then. Return: its slots, 0: not. */
+static uint32_t callback_off(struct model_queue *q, uint64_t seq, bool any)
 {
 	struct model_context *ctx = q->ctx;
 	struct model_callback *cb;
+	uint32_t slots;
 
 	hal_spin_lock(&ctx->cb_lock);
 	cb = q->cb;
@@ -110,8 +112,9 @@ static bool callback_off(struct model_queue *q, uint64_t seq, bool any)
 		cb = NULL;
 	}
 	hal_spin_unlock(&ctx->cb_lock);
+	slots = cb ? cb->slots : 0;
 	free(cb);
-	return cb;
+	return slots;
 }
 
 /* Claims a queue from its callback, whether that was given out or not. */
@@ -120,7 +123,7 @@ bool model_callback_cancel(struct model_queue *q)
 	return callback_off(q, 0, true);
 }
 
-static void done(struct model_queue *q, const struct simnpu_callback *arg)
+static void done(struct model_queue *q, const struct simnpu_callback *arg, uint32_t slots)
 {
 	struct simnpu_desc *d = hal_load_relaxed(&q->slot);
 	struct model_origin o = {
@@ -130,7 +133,7 @@ static void done(struct model_queue *q, const struct simnpu_callback *arg)
 
 	if (arg->code)
 		model_queue_fail(q, arg->seq, arg->code, &o);
-	model_complete(NULL, q, 1u + d->slots);
+	model_complete(NULL, q, slots);
 	if (model_head_valid(q))
 		model_ready(q, model_op_class(hal_load_relaxed(&q->slot)));
 	else
@@ -141,6 +144,7 @@ static void done(struct model_queue *q, const struct simnpu_callback *arg)
 int model_callback_done(struct model_file *f, const struct simnpu_callback *arg)
 {
 	struct model_queue *q;
+	uint32_t slots = 0;
 	int rc = -ENOENT;
 
 	if (arg->code > 4095)
@@ -148,9 +152,11 @@ int model_callback_done(struct model_file *f, const struct simnpu_callback *arg)
 	pthread_mutex_lock(&f->dev->lock);
 	q = model_table_get(&f->table, arg->queue, MODEL_QUEUE);
 	if (q)
-		rc = callback_off(q, arg->seq, false) ? 0 : -EINVAL;
+		slots = callback_off(q, arg->seq, false);
+	if (q)
+		rc = slots ? 0 : -EINVAL;
 	if (!rc)
-		done(q, arg);
+		done(q, arg, slots);
 	else if (q && arg->seq <= hal_load_relaxed(&q->given_up))
 		rc = 0;	/* nobody waits for it any more */
 	pthread_mutex_unlock(&f->dev->lock);

@@ -95,9 +95,21 @@ static const struct model_error *failure_at(const struct model_queue *q, uint64_
 	return NULL;
 }
 
+/* What an abort before the last one discarded, if a task was among it, or NULL. Under q->lock. */
+const struct model_gone *model_gone_before(const struct model_queue *q, uint64_t seq)
+{
+	uint64_t n = q->gone_count < MODEL_ABORTS ? q->gone_count : MODEL_ABORTS, i;
+
+	for (i = 0; i < n; i++)
+		if (seq >= q->failures->gone[i].from && seq <= q->failures->gone[i].to)
+			return &q->failures->gone[i];
+	return NULL;
+}
+
 /* As model_queue_failed(), under q->lock. */
 bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model_origin *origin)
 {
+	const struct model_gone *gone;
 	const struct model_error *e;
 	bool failed;
 
@@ -105,6 +117,11 @@ bool model_queue_failed_locked(struct model_queue *q, uint64_t seq, struct model
 		return false;
 	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to) {
 		*origin = q->gone_origin;
+		return true;
+	}
+	gone = model_gone_before(q, seq);
+	if (gone) {
+		*origin = gone->origin;
 		return true;
 	}
 	e = failure_at(q, seq);

@@ -9,6 +9,9 @@
 
 struct model_worker;
 
+/* error.c */
+const struct model_gone *model_gone_before(const struct model_queue *q, uint64_t seq);
+
 /* halt.c */
 bool model_queue_claim(struct model_queue *q);
 int model_gave_up(struct model_queue *q, uint64_t seq);

@@ -80,8 +80,23 @@ int model_gave_up(struct model_queue *q, uint64_t seq)
 		gone = done;	/* while it is aborted: by that */
 	if (q->gone_code && seq >= q->gone_from && seq <= q->gone_to && gone)
 		rc = -(int)q->gone_code;
+	else if (model_gone_before(q, seq))
+		rc = -ECANCELED;
 	hal_spin_unlock(&q->lock);
 	return rc;
+}
+
+/* Others are given up now: what an abort discarded before is kept for who asks late. Locked. */
+static void keep_gone(struct model_queue *q)
+{
+	struct model_gone *gone;
+
+	if (!q->gone_code || q->gone_from > q->gone_to || !q->failures)
+		return;
+	gone = &q->failures->gone[q->gone_count++ % MODEL_ABORTS];
+	gone->from = q->gone_from;
+	gone->to = q->gone_to;
+	gone->origin = q->gone_origin;
 }
 
 /* ---- all that may come ------------------------------------------------------------- */
@@ -96,10 +111,16 @@ int model_gave_up(struct model_queue *q, uint64_t seq)
  */
 void model_halt_begin(struct model_queue *q, uint32_t code, const struct model_origin *origin)
 {
+	uint64_t next;
+
 	hal_spin_lock(&q->lock);
 	if (!(hal_load_relaxed(&q->stop) & (QUEUE_STOP_HALT | QUEUE_STOP_BROKEN))) {
+		next = hal_load_relaxed(&q->next_seq);
+		if (hal_load_relaxed(&q->stop) & QUEUE_STOP_ABORT)
+			q->gone_to = next - 1;
+		keep_gone(q);
 		q->gone_code = code;
-		q->gone_from = hal_load_relaxed(&q->next_seq);
+		q->gone_from = next;
 		q->gone_to = UINT64_MAX;
 		q->gone_origin = (struct model_origin){ .queue = NULL };
 		if (origin)
@@ -283,21 +304,30 @@ static void forget(struct model_queue *q)
 	atomic_fetch_and(&q->care, ~QUEUE_CARE_STOPPED);
 }
 
-/* Begins to give up what the queue has. */
-static void abort_begin(struct model_queue *q)
+/* Begins to give up what the queue has; bits: QUEUE_STOP_ABORT, with LATE or without. */
+static void abort_begin(struct model_queue *q, uint32_t bits)
 {
+	uint64_t next;
+
+	/* room for keep_gone() */
+	model_failures_get(q);
 	hal_spin_lock(&q->lock);
-	if (!(hal_load_relaxed(&q->stop) & (STOP_BITS | QUEUE_STOP_HALT | QUEUE_STOP_BROKEN))) {
-		/* nothing was run since the last abort: who did not learn of that one still does */
-		if (!q->gone_code || q->gone_to + 1 != hal_load_relaxed(&q->next_seq))
-			q->gone_from = hal_load_relaxed(&q->next_seq);
+	if (hal_load_relaxed(&q->stop) & (QUEUE_STOP_HALT | QUEUE_STOP_BROKEN))
+		goto unlock;
+	if (!(hal_load_relaxed(&q->stop) & STOP_BITS)) {
+		next = hal_load_relaxed(&q->next_seq);
+		/* else nothing was run since the last abort: it goes on */
+		if (!q->gone_code || q->gone_to + 1 != next) {
+			keep_gone(q);
+			q->gone_from = next;
+		}
 		q->gone_code = ECANCELED;
 		q->gone_to = UINT64_MAX;
 		q->history = true;
 		hal_store_relaxed(&q->given_up, UINT64_MAX);
 	}
-	if (!(hal_load_relaxed(&q->stop) & (QUEUE_STOP_HALT | QUEUE_STOP_BROKEN)))
-		atomic_fetch_or(&q->stop, QUEUE_STOP_ABORT);
+	atomic_fetch_or(&q->stop, bits);
+unlock:
 	hal_spin_unlock(&q->lock);
 }
 
@@ -307,6 +337,7 @@ static void discard(struct model_queue *q)
 	struct model_origin here = origin_here(q, hal_load_relaxed(&q->next_seq));
 	struct simnpu_desc *slot;
 	uint64_t want, seq;
+	uint32_t slots;
 
 	forget(q);
 	hal_spin_lock(&q->lock);
@@ -322,11 +353,13 @@ static void discard(struct model_queue *q)
 			continue;
 		}
 		/* a ring that can't be followed is found out by who runs it */
-		if (seq != want || slot->slots + 1u >= q->left)
+		/* read once, as the submitter may write there all the same */
+		slots = hal_shm_load_relaxed(&slot->slots) + 1u;
+		if (seq != want || slots >= q->left)
 			break;
 		q->verdict.seq = 0;
 		q->wait_over = false;
-		model_complete(NULL, q, slot->slots + 1u);
+		model_complete(NULL, q, slots);
 	}
 	hal_spin_lock(&q->lock);
 	q->gone_to = want - 1;
@@ -396,12 +429,13 @@ static int abort_now(struct model_queue *q, uint32_t handle, uint64_t deadline)
 			return -ENOENT;
 		if (hal_sys_now() >= deadline) {
 			/* who has it now does it, or, having just left it, who looks at it next */
-			atomic_fetch_or(&q->stop, QUEUE_STOP_LATE);
+			abort_begin(q, STOP_BITS);
 			model_wake_threads(q);
 			if (late++ == LATE_TRIES)
 				return -ETIME;
+		} else {
+			abort_begin(q, QUEUE_STOP_ABORT);
 		}
-		abort_begin(q);
 		hal_sys_futex_wait(&q->run, RUN_RUNNING, hal_sys_now() + NAP_NS);
 	}
 	if (hal_load_relaxed(&q->stop) & QUEUE_STOP_HALT)
@@ -432,7 +466,7 @@ int model_queue_abort(struct model_file *f, const struct simnpu_abort *arg)
 	pthread_mutex_unlock(&f->dev->lock);
 	if (!q)
 		return -ENOENT;
-	abort_begin(q);
+	abort_begin(q, QUEUE_STOP_ABORT);
 	rc = abort_now(q, arg->queue, deadline);
 	pthread_mutex_lock(&f->dev->lock);
 	q->aborters--;

@@ -135,6 +135,7 @@ struct model_callback {
 	struct model_queue *queue;
 	uint32_t handle;
 	uint32_t flags;
+	uint32_t slots;
 	uint64_t seq;
 	uint64_t fn;
 	uint64_t arg;

@@ -98,6 +98,7 @@ static void queue_start(struct model_queue *q, const struct simnpu_queue *arg)
 	q->history = false;
 	q->halting = q->halted = false;
 	q->gone_code = 0;
+	q->gone_count = 0;
 	q->number = ++q->dev->queue_number;
 	q->verdict.seq = 0;
 	hal_store_relaxed(&q->given_up, 0);

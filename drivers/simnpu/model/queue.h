@@ -16,6 +16,7 @@ struct model_file;
 struct model_kernel;
 
 #define MODEL_FAILURES		64u	/* remembered for those that wait for the queue */
+#define MODEL_ABORTS		16u	/* the same, of aborts before the last one */
 
 /* ---- queues ------------------------------------------------------------------- */
 
@@ -119,16 +120,25 @@ struct model_error {
 	struct model_origin origin;
 };
 
+/* Tasks that were discarded. */
+struct model_gone {
+	uint64_t from;
+	uint64_t to;
+	struct model_origin origin;
+};
+
 /**
  * struct model_failures - what a queue knows of its failures
  * @errors: those that nobody took, oldest first
  * @failed: the last ones, for who waits for the queue
+ * @gone: what aborts before the last one discarded, for who waits for the queue
  *
  * Apart from the queue, which is small: there may be 65,536.
  */
 struct model_failures {
 	struct model_error errors[SIMNPU_ERRORS_MAX];
 	struct model_error failed[MODEL_FAILURES];
+	struct model_gone gone[MODEL_ABORTS];
 };
 
 /**
@@ -180,6 +190,7 @@ struct model_failures {
  * @gone_from: the first task that was given up
  * @gone_to: the last one
  * @gone_origin: where that began
+ * @gone_count: how many were put into model_failures.gone
  * @wait_over: what its head waited for is done; belongs to who has the queue
  * @wait_failed: it failed
  * @wait_origin: where that began
@@ -239,6 +250,7 @@ struct model_queue {
 	uint64_t gone_from;
 	uint64_t gone_to;
 	struct model_origin gone_origin;
+	uint64_t gone_count;
 	bool wait_over;
 	bool wait_failed;
 	struct model_origin wait_origin;
