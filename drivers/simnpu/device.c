@@ -234,6 +234,24 @@ static uint32_t state_of(const struct simnpu_info *si)
 	}
 }
 
+static const char *cause_text(uint32_t cause)
+{
+	switch (cause) {
+	case ENODEV:
+		return "unplugged";
+	case ETIME:
+		return "a task does not end";
+	case EREMOTEIO:
+		return "there is no heartbeat";
+	case ENOLINK:
+		return "the link has failed";
+	case EHWPOISON:
+		return "uncorrectable memory error";
+	default:
+		return "";
+	}
+}
+
 static int device_health(struct hal_device *base, struct hal_health *h)
 {
 	struct simnpu_info si;
@@ -249,11 +267,7 @@ static int device_health(struct hal_device *base, struct hal_health *h)
 	h->ecc_uncorrected = si.ecc_uncorrected;
 	h->link_errors = si.link_errors;
 	h->hangs = si.hangs;
-	snprintf(h->text, sizeof(h->text), "%s", si.cause == ENODEV ? "unplugged" :
-		 si.cause == ETIME ? "a task does not end" :
-		 si.cause == EREMOTEIO ? "there is no heartbeat" :
-		 si.cause == ENOLINK ? "the link has failed" :
-		 si.cause == EHWPOISON ? "uncorrectable memory error" : "");
+	snprintf(h->text, sizeof(h->text), "%s", cause_text(si.cause));
 	return 0;
 }
 

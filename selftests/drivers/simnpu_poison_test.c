@@ -282,6 +282,7 @@ TEST_F(poison, windows)
 	w.size = 64;
 	EXPECT_EQ(0, io(self->c.fd, MEM_WINDOW, &w));
 	/* to close one is allowed whatever happens */
+	EXPECT_FALSE(simnpu_test_device_fault(0, "lnik"));
 	EXPECT_TRUE(simnpu_test_device_fault(0, "link"));
 	EXPECT_EQ(-EIO, io(self->c.fd, MEM_WINDOW, &w));
 	w.flags = 0;

@@ -148,21 +148,20 @@ static int over(struct model_queue *q)
 	return model_stopped(q) ? -1 : LEFT_EMPTY + 1;
 }
 
-static int act_fail(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
-		    const struct simnpu_desc *slot)
+static int act_fail(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d)
 {
-	struct model_verdict *v = &q->verdict;
-	struct model_origin o;
-	uint64_t addr = 0;
+	model_task_fail(q, d, q->verdict.code, 0);
+	model_complete(w, q, 1u + d->slots);
+	return -1;
+}
+
+static int act_ecc(struct model_worker *w, struct model_queue *q, const struct simnpu_desc *d,
+		   const struct simnpu_desc *slot)
+{
+	uint64_t addr = task_addr(q, d, slot);
+	struct model_origin o = model_task_origin(q, d, EHWPOISON, addr);
 	bool marked;
 
-	if (v->action == SIMNPU_ACTION_FAIL) {
-		model_task_fail(q, d, v->code, 0);
-		model_complete(w, q, 1u + d->slots);
-		return -1;
-	}
-	addr = task_addr(q, d, slot);
-	o = model_task_origin(q, d, EHWPOISON, addr);
 	if (addr)
 		poison(q->dev, addr);
 	marked = model_fault_mark(q->dev, EHWPOISON);
@@ -216,8 +215,9 @@ static int act(struct model_worker *w, struct model_queue *q, const struct simnp
 
 	switch (v->action) {
 	case SIMNPU_ACTION_FAIL:
+		return act_fail(w, q, d);
 	case SIMNPU_ACTION_ECC:
-		return act_fail(w, q, d, slot);
+		return act_ecc(w, q, d, slot);
 	case SIMNPU_ACTION_STALL:
 	case SIMNPU_ACTION_STUCK:
 		model_worker_drop(w);

@@ -127,14 +127,19 @@ bool simnpu_test_device_fault(uint32_t index, const char *action)
 
 	if (!dev)
 		return false;
-	if (!strcmp(action, "ecc1"))
+	if (!strcmp(action, "ecc1")) {
 		hal_add_relaxed(&dev->health.ecc_corrected, 1);
-	else if (!strcmp(action, "gone"))
+		return true;
+	}
+	if (!strcmp(action, "gone"))
 		return simnpu_test_plug(dev->index, -1);
-	for (i = 0; i < ARRAY_SIZE(faults_of); i++)
-		if (!strcmp(action, faults_of[i].action))
-			model_device_fault(dev, faults_of[i].cause, NULL, NULL);
-	return true;
+	for (i = 0; i < ARRAY_SIZE(faults_of); i++) {
+		if (strcmp(action, faults_of[i].action))
+			continue;
+		model_device_fault(dev, faults_of[i].cause, NULL, NULL);
+		return true;
+	}
+	return false;
 }
 
 /* See simnpu_test.h. */

@@ -43,7 +43,6 @@ static uint64_t device_caps(const struct model_device *dev)
 
 	if (IS_ENABLED(CONFIG_SIMNPU_FAULTS))
 		caps |= SIMNPU_CAP_FAULT;
-
 	if (IS_ENABLED(CONFIG_SIMNPU_MODULES))
 		caps |= SIMNPU_CAP_MODULE_FILE | SIMNPU_CAP_MODULE_DATA;
 	if (dev->strict)
@@ -154,10 +153,8 @@ WRAP(copy_ioctl, simnpu_copy)
 #define HANDLE ZERO(AT(simnpu_handle, pad))
 #define STOP ZERO(AT(simnpu_stop, flags), AT(simnpu_stop, pad))
 #define VM_ZERO(...) ZERO(AT(simnpu_vm, pad), __VA_ARGS__)
-#define ENTRY(name, func, ...) \
-	[_IOC_NR(SIMNPU_IOCTL_##name)] = { SIMNPU_IOCTL_##name, func, __VA_ARGS__ }
-
 #define NR(name) _IOC_NR(SIMNPU_IOCTL_##name)
+#define ENTRY(name, func, ...) [NR(name)] = { SIMNPU_IOCTL_##name, func, __VA_ARGS__ }
 
 static const struct ioctl_desc ioctls[128] = {
 	ENTRY(VERSION, io_version, NONE),
