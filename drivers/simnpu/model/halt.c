@@ -223,26 +223,20 @@ static bool halt_one(struct model_queue *q, uint32_t code, const struct model_or
 static uint32_t halt_all(struct model_device *dev, uint32_t code, const struct model_origin *origin,
 			 bool force)
 {
-	struct hal_list *pf, *pq;
 	struct model_context *ctx;
 	struct model_queue *q;
-	uint32_t i, left = 0;
+	struct hal_list *pos;
+	uint32_t left = 0;
 
-	hal_list_for_each(pf, &dev->files) {
-		for (i = 0; i < MODEL_CONTEXTS_MAX; i++) {
-			ctx = hal_list_entry(pf, struct model_file, node)->contexts[i];
-			if (!ctx)
+	for (ctx = model_context_next(dev, NULL); ctx; ctx = model_context_next(dev, ctx))
+		hal_list_for_each(pos, &ctx->queues) {
+			q = hal_list_entry(pos, struct model_queue, node);
+			if (halt_one(q, code, origin))
 				continue;
-			hal_list_for_each(pq, &ctx->queues) {
-				q = hal_list_entry(pq, struct model_queue, node);
-				if (halt_one(q, code, origin))
-					continue;
-				left++;
-				if (force)
-					halt_by_force(q);
-			}
+			left++;
+			if (force)
+				halt_by_force(q);
 		}
-	}
 	return left;
 }
 
