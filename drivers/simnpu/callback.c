@@ -19,7 +19,8 @@
  * @context: what the device calls the context
  * @thread: the thread
  * @gone: set by the thread as its last act that others wait for
- * @lock: Protects: @abandoned, @late, clearing @held, and the node from being closed while the thread uses it
+ * @lock: Protects: @abandoned, @late, clearing @held, and the node from being closed while the
+ *	thread uses it
  * @abandoned: its context has ended: the thread must not touch the device
  * @aborts: counts aborts and stops: what was handed out before one may not be wanted any more
  * @busy: queue whose callback runs, 0: none
