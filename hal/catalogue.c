@@ -22,7 +22,8 @@ static const struct hal_error_entry catalogue[] = {
 	     "Something that was named does not exist: a file, an option, a rule, an entry.",
 	     "A misspelt name; a path that is relative to another folder; a list that has come "
 	     "to its end.",
-	     "Check the name that the text gives; npuctl options lists the options."),
+	     "Check what the text names; npuctl options lists the options, npuctl explain the "
+	     "codes."),
 	CODE(ESRCH,
 	     "The module has no kernel of that name.",
 	     "A misspelt name; a kernel that is static or hidden in its module; the built-in "
@@ -68,8 +69,8 @@ static const struct hal_error_entry catalogue[] = {
 	     "A task or a call reached outside memory that it may use.",
 	     "A kernel with a wrong address, size or index; memory freed while a task used it; "
 	     "a host pointer where a device's is needed.",
-	     "Check the arguments of the task that the record names; option launch_blocking "
-	     "reports it at the call."),
+	     "Check the address in the text; of a task, the arguments of the one that the record "
+	     "names, which option launch_blocking reports at the call."),
 	CODE(EBUSY,
 	     "It is in use, so it cannot be destroyed, opened or changed now.",
 	     "An option that is fixed while the library is initialised; a stream of a pool that "

@@ -173,7 +173,9 @@ int hal_tag_set(const char *tag)
 	}
 	t->tag = n;
 	if (tag && tag[0] && !n)
-		return hal_fail(-ENOSPC, "tag_set", "%u different tags are in use", TAGS - 1);
+		return hal_hint(hal_fail(-ENOSPC, "tag_set", "%u different tags are in use",
+					 TAGS - 1),
+				"Tags are kept for ever: name kinds of work, not each piece.");
 	return 0;
 }
 

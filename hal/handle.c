@@ -235,8 +235,9 @@ int hal_handle_error(enum hal_handle_type type, uint64_t h, const char *op)
 	if (!h)
 		return hal_fail(-EINVAL, op, "no %s was given", type_names[type]);
 	if (hal_handle_type(h) != (uint32_t)type)
-		return hal_fail(-EBADF, op, "0x%llx is not a %s but %s%s",
-				(unsigned long long)h, type_names[type],
+		return hal_fail(-EBADF, op, "0x%llx is not %s %s but %s%s",
+				(unsigned long long)h, type == HAL_HANDLE_EVENT ? "an" : "a",
+				type_names[type],
 				hal_handle_type(h) && hal_handle_type(h) < HAL_HANDLE_TYPES ?
 				"a handle of type " : "no handle at all",
 				hal_handle_type(h) && hal_handle_type(h) < HAL_HANDLE_TYPES ?

@@ -213,6 +213,9 @@ static int check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flags, c
 		return rc;
 	if (flags & ~MEM_FLAGS)
 		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "flags 0x%x", flags);
+	if (flags == MEM_FLAGS)
+		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "huge pages first, and huge pages "
+				   "only: one of the two");
 	return hal_device_usable(ctx->dev, op);
 }
 
@@ -222,8 +225,11 @@ static int too_much(struct hal_context *ctx, size_t size, enum hal_memory_kind k
 {
 	if (kind == HAL_MEMORY_DEVICE)
 		return hal_no_memory(ctx->dev, size, op);
-	return hal_fail_at(-ENOMEM, op, ctx->dev, 0, "device %d: no %zu bytes of host memory",
-			   ctx->dev->ordinal, size);
+	return hal_hint(hal_fail_at(-ENOMEM, op, ctx->dev, 0,
+				    "device %d: no %zu bytes of host memory", ctx->dev->ordinal,
+				    size),
+			"Free memory or ask for less: the machine and the container set the limit, "
+			"and options of the driver.");
 }
 
 static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,

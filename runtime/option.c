@@ -365,8 +365,9 @@ NPU_API int npu_option_get(const char *name, char *buf, size_t size, int *origin
 	memcpy(buf, text, n);
 	buf[n] = '\0';
 	if (text[n])
-		return hal_fail(-ENOSPC, "option_get", "the value of %s needs %zu bytes", name,
-				strlen(text) + 1);
+		return hal_hint(hal_fail(-ENOSPC, "option_get", "the value of %s needs %zu bytes",
+					 name, strlen(text) + 1),
+				"Pass a buffer of that size.");
 	return 0;
 }
 

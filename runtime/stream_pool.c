@@ -159,8 +159,11 @@ static int grow_locked(int d, int priority, struct rt_lease **lease)
 	int err;
 
 	if (dev->leases >= hal_load_relaxed(&rt.lease_max) && !make_room_locked(dev))
-		return hal_fail(-ENOSPC, "stream_lease", "device %d: %u streams are leased, or "
-				"still at work: option stream_lease_max", d, dev->leases);
+		return hal_hint(hal_fail(-ENOSPC, "stream_lease", "device %d: %u streams are "
+					 "leased, or still at work: option stream_lease_max", d,
+					 dev->leases),
+				"Release leased streams by npu_stream_release(), or raise the "
+				"option.");
 	l = hal_zalloc(sizeof(*l));
 	if (!l)
 		return hal_fail(-ENOMEM, "stream_lease", "no memory");

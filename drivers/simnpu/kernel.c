@@ -2,6 +2,7 @@
 /*
  * Modules and kernels. The token of a kernel is what the device calls it.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "drivers/simnpu/simnpu.h"
@@ -24,6 +25,10 @@ static int module_load(struct hal_module *m, uint32_t kind, const void *data, si
 	int err;
 
 	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MODULE_LOAD, &arg);
+	/* a path that leads nowhere, whatever it is that ends it */
+	if (kind == SIMNPU_MODULE_PATH && (size > PATH_MAX || err == -ENOTDIR || err == -ELOOP ||
+					   err == -ENAMETOOLONG))
+		err = -ENOENT;
 	if (err)
 		return hal_fail(err, "module_load", "%.96s: %s", what,
 				err == -ENOENT ? "no such file" :
@@ -74,6 +79,7 @@ static int kernel_get(struct hal_module *m, const char *name, uint64_t *token)
 	if (err)
 		return hal_fail(err, "kernel_get", "%.96s: %s", name,
 				err == -ESRCH ? "the module has no such kernel" :
+				err == -EINVAL ? "the name is too long" :
 				"cannot be looked up");
 	*token = k.kernel;
 	return 0;

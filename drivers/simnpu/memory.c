@@ -142,8 +142,8 @@ static int mem_copy(struct hal_context *ctx, const struct hal_copy *h)
 
 	err = simnpu_ioctl(ctx, SIMNPU_IOCTL_COPY, &c);
 	if (unlikely(err))
-		return hal_fail(err, "memcpy", "device %d refuses to copy %zu bytes",
-				ctx->dev->ordinal, h->width * h->height);
+		return hal_fail(err, "memcpy", "device %d refuses to copy %zu bytes to %p from %p",
+				ctx->dev->ordinal, h->width * h->height, h->dst, h->src);
 	return 0;
 }
 

@@ -29,8 +29,8 @@ extern "C" {
  * @ptr: out: the memory, not initialised, aligned to npu_device_info.mem_align; NULL on failure
  *
  * It is real when it is returned.
- * Return: 0, -EINVAL (NULL, unknown flags), -ENOMEM, -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN,
- * -ENOTCONN.
+ * Return: 0, -EINVAL (NULL, unknown flags, both of them), -ENOMEM, -ENODEV, -EOPNOTSUPP, -ECHILD,
+ * -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr);
 

@@ -641,8 +641,10 @@ static bool hinted(const char *call)
 TEST(hints_that_fit)
 {
 	static struct gate g, h;
+	char small[2];
 	npu_stream s;
 	uint64_t id;
+	void *p;
 
 	npu_test_may_leak = true;
 	OK(set_up());
@@ -655,6 +657,18 @@ TEST(hints_that_fit)
 	OK(npu_device_unobserve(id));
 	EXPECT_EQ(-ENOENT, npu_device_unobserve(id));
 	EXPECT_TRUE(hinted("npu_device_observe()"));
+
+	EXPECT_EQ(-ENOSPC, npu_option_get("log_level", small, sizeof(small), NULL));
+	EXPECT_TRUE(hinted("buffer"));
+	EXPECT_EQ(-EINVAL, npu_malloc(64, NPU_MEM_HUGE_FIRST | NPU_MEM_HUGE_ONLY, &p));
+	EXPECT_NE(NULL, strstr(last_error().text, "huge pages"));
+	EXPECT_EQ(-ENOMEM, npu_malloc_host((size_t)1 << 46, 0, &p));
+	EXPECT_FALSE(hinted("npu_device_mem_info()"));
+	OK(npu_malloc(64, 0, &p));
+	EXPECT_EQ(-EFAULT, npu_memcpy(p, (void *)8, 64, NPU_COPY_AUTO));
+	EXPECT_NE(NULL, strstr(last_error().text, "from 0x8"));
+	EXPECT_EQ(-EBADF, npu_event_query(NPU_HANDLE(npu_event, stream.h)));
+	EXPECT_NE(NULL, strstr(last_error().text, "not an event"));
 
 	OK(npu_tag_set("held"));
 	OK(npu_stream_callback(stream, gate_hold, &g, 0));

@@ -247,6 +247,30 @@ TEST_F(kernel, bad_files)
 	OK(npu_module_unload(m, 1000));
 }
 
+/* A path that leads nowhere is one error, and one of the catalogue, whatever ends it. */
+TEST_F(kernel, paths_to_nowhere)
+{
+	static char longest[2 * PATH_MAX], name[300];
+	char loop[64];
+	npu_module m;
+	npu_kernel k;
+
+	EXPECT_EQ(-ENOENT, npu_module_load(GOOD "/x.so", &m));
+	snprintf(loop, sizeof(loop), "/tmp/npu-loop-%d.so", (int)getpid());
+	ASSERT_EQ(0, symlink(loop, loop));
+	EXPECT_EQ(-ENOENT, npu_module_load(loop, &m));
+	unlink(loop);
+	memset(longest, '/', sizeof(longest) - 1);
+	EXPECT_EQ(-ENOENT, npu_module_load(longest, &m));
+	memset(name, 'x', sizeof(name) - 1);
+	EXPECT_EQ(-ENOENT, npu_module_load(name, &m));
+	EXPECT_EQ(-ENOENT, last_error().code);
+	EXPECT_NE(NULL, strstr(last_error().text, "no such file"));
+	EXPECT_NE(0, npu_kernel_get(NPU_MODULE_BUILTIN, longest, &k));
+	EXPECT_NE(NULL, strstr(last_error().text, "name is too long")) TH_LOG("%s",
+									    last_error().text);
+}
+
 TEST_F(kernel, of_its_context)
 {
 	npu_context c;
