@@ -4,12 +4,15 @@
  * has come, and runs them one at a time. Made when the first is submitted.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "drivers/simnpu/simnpu.h"
 #include "hal/log.h"
 
 /* How long a context's end waits for a callback that does not return. */
 #define STOP_MS 5000
+/* Until a call of the device that failed is tried again. */
+#define AGAIN_NS 1000000
 
 /**
  * struct simnpu_callbacks - a callback thread
@@ -18,6 +21,8 @@
  * @fd: the device's node
  * @context: what the device calls the context
  * @thread: the thread
+ * @stopping: its context ends: calls that fail are not tried again
+ * @complained: the thread has said that a call failed
  * @gone: set by the thread as its last act that others wait for
  * @lock: Protects: @abandoned, @late, clearing @held, and the node from being closed while the
  *	thread uses it
@@ -36,6 +41,8 @@ struct simnpu_callbacks {
 	int fd;
 	uint32_t context;
 	pthread_t thread;
+	_Atomic bool stopping;
+	bool complained;
 	_Atomic uint32_t gone;
 	pthread_mutex_t lock;
 	bool abandoned;
@@ -54,6 +61,31 @@ static void callbacks_release(struct kref *ref)
 	free(cb);
 }
 
+/* Not the end of the context or queue, nor that nothing is queued any more. */
+static bool passes(int err)
+{
+	return err && err != -ECANCELED && err != -ENOENT && err != -EBADF && err != -EINVAL &&
+	       err != -ENODATA;
+}
+
+/*
+ * Whether a call of the device is to be tried again: streams would wait for ever for a thread
+ * that ends because of a failure that passes. In between it naps.
+ */
+static bool again(struct simnpu_callbacks *cb, int err)
+{
+	const struct timespec nap = { .tv_nsec = AGAIN_NS };
+
+	if (likely(!passes(err)))
+		return false;
+	if (!cb->complained)
+		hal_warn(HAL_LOG_DRIVER, "context %u: callbacks: error %d, tried again",
+			 cb->context, -err);
+	cb->complained = true;
+	nanosleep(&nap, NULL);
+	return !atomic_load(&cb->stopping);
+}
+
 /* Tells the device that a callback has returned; or, aborted meanwhile, to discard the rest. */
 static int tell_locked(struct simnpu_callbacks *cb, const struct simnpu_callback *c)
 {
@@ -63,6 +95,7 @@ static int tell_locked(struct simnpu_callbacks *cb, const struct simnpu_callback
 		.seq = c->seq,
 	};
 	struct simnpu_abort abort = { .queue = c->queue, .deadline_ns = 1 };
+	int err;
 
 	if (cb->abandoned)
 		return -ECANCELED;
@@ -70,8 +103,9 @@ static int tell_locked(struct simnpu_callbacks *cb, const struct simnpu_callback
 		return 0;
 	if (likely(!cb->late))
 		return hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
-	hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_QUEUE_ABORT, &abort);
-	return 0;
+	err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_QUEUE_ABORT, &abort);
+	/* on its way; or the device is lost, and with it all that was queued */
+	return err == -ETIME || err == -ENODEV ? 0 : err;
 }
 
 /* Runs one callback and tells the device. Return: 0, or why the thread has to end. */
@@ -85,11 +119,15 @@ static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
 	hal_callback_enter();
 	fn((void *)(uintptr_t)c->arg);
 	hal_callback_leave();
-	pthread_mutex_lock(&cb->lock);
-	err = tell_locked(cb, c);
-	cb->late = false;
-	hal_store_relaxed(&cb->held, 0);
-	pthread_mutex_unlock(&cb->lock);
+	do {
+		pthread_mutex_lock(&cb->lock);
+		err = tell_locked(cb, c);
+		if (!passes(err)) {
+			cb->late = false;
+			hal_store_relaxed(&cb->held, 0);
+		}
+		pthread_mutex_unlock(&cb->lock);
+	} while (again(cb, err));
 	/* the queue was destroyed meanwhile: nobody waits for the answer */
 	return err == -ENOENT ? 0 : err;
 }
@@ -98,10 +136,14 @@ static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
 static bool callback_gone(struct simnpu_callbacks *cb, const struct simnpu_callback *c)
 {
 	struct simnpu_at at = { .queue = c->queue };
+	int err;
 
 	if (c->flags & SIMNPU_DESC_NOBLOCK)
 		return false;
-	return hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_QUEUE_AT, &at) || at.seq != c->seq;
+	do
+		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_QUEUE_AT, &at);
+	while (again(cb, err));
+	return err || at.seq != c->seq;
 }
 
 /*
@@ -137,8 +179,8 @@ static void *callback_thread(void *arg)
 		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_NEXT, &c);
 		if (!err)
 			err = callback_take(cb, &c, aborts);
-	} while (!err);
-	if (err != -ECANCELED)
+	} while (!err || again(cb, err));
+	if (err != -ECANCELED && !atomic_load(&cb->stopping))
 		hal_err(HAL_LOG_DRIVER, "context %u: callbacks end: error %d", cb->context, -err);
 	/* release: what the last callback did is done for who sees it */
 	hal_store_release(&cb->gone, 1);
@@ -328,6 +370,7 @@ void simnpu_callbacks_stop(struct simnpu_ctx *ctx)
 
 	if (!cb)
 		return;
+	atomic_store(&cb->stopping, true);
 	(void)simnpu_ioctl(&ctx->base, SIMNPU_IOCTL_CALLBACK_STOP, &h);
 	deadline = hal_sys_deadline(STOP_MS);
 	/* acquire: pairs with the thread's release */
