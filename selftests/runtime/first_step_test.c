@@ -32,7 +32,7 @@ static void cold(const void *arg)
 	take_census(&start);
 	fill(&s);
 	step_report->at = j->at;
-	step_arm(j->mode, j->variant, j->at, false);
+	step_arm(j->mode, j->variant, j->at, STEP_MINE);
 	rc = s.fn();
 	hit = step_disarm();
 	step_report->hit = step_hit;

@@ -311,7 +311,7 @@ static int failure_told(int (*wait)(npu_stream s))
 	failing_task(s);
 	spare(false);
 	err = wait(s);
-	if (err != -EFAULT && step_plan.mode != STEP_TASK)
+	if (err != -EFAULT && step_plan.mode != STEP_TASK && step_plan.mode != STEP_FAULT)
 		still_told(s, wait);
 	stream_off(s);
 	return err;

@@ -75,14 +75,14 @@ static struct scene scene_at(size_t i)
  * @mode: which steps fail
  * @variant: with which errno
  * @at: cold: the step
- * @all_threads: steps of the library's threads count, too
+ * @whose: steps of which threads
  */
 struct job {
 	size_t scene;
 	enum step_mode mode;
 	uint32_t variant;
 	uint32_t at;
-	bool all_threads;
+	enum step_whose whose;
 };
 
 /* ---- around a call ------------------------------------------------------------------- */
@@ -116,6 +116,21 @@ static void undo(void)
 	obj.out = NULL;
 }
 
+static inline int valid_call(void)
+{
+	return npu_launch(obj.k, 1, NULL, 0, obj.s) || npu_stream_sync(obj.s, LONG_MS) ||
+	       npu_memset(obj.q, 1, 64);
+}
+
+static inline bool bring_up(void)
+{
+	setenv("NPU_SIMNPU_DEVICES", "2", 1);
+	setenv("NPU_LOG_LEVEL", "none", 1);
+	calls_spare = step_spare;
+	steps_install();
+	return !set_up() && !npu_stream_sync(obj.s, LONG_MS) && !valid_call();
+}
+
 /* What some calls need to be valid. */
 static inline void prepare(const char *name)
 {
@@ -125,14 +140,36 @@ static inline void prepare(const char *name)
 		npu_host_register(obj.page, 4096, 0);
 }
 
-static inline int valid_call(void)
+/* What comes at first need comes now; what each call adds is found out. */
+static inline void warm_up(const struct scene *s, struct census *may)
 {
-	return npu_launch(obj.k, 1, NULL, 0, obj.s) || npu_stream_sync(obj.s, LONG_MS) ||
-	       npu_memset(obj.q, 1, 64);
+	struct census was, is;
+	int rc, i;
+
+	for (i = 0; i < 3; i++) {
+		prepare(s->name);
+		take_census(&was);
+		rc = s->fn();
+		if (rc != s->want)
+			step_wrong("returns %d with no failure (%s)", rc, last_error().text);
+		undo();
+		take_census(&is);
+		census_minus(&is, &was, may);
+	}
+}
+
+/* Tasks that the call has left behind come to their end, and their failures are told. */
+static inline void let_tasks_end(int rc)
+{
+	struct hal_error e = *hal_error_last();
+
+	npu_device_sync_all(LONG_MS);
+	if (rc < 0)
+		hal_fail_record(&e);
 }
 
 /* Which codes the library may make of a step's. */
-static bool code_fits(int rc, const struct step_hit *h)
+static inline bool code_fits(int rc, const struct step_hit *h)
 {
 	if (rc == -h->code)
 		return true;
@@ -160,7 +197,7 @@ static void fill(const struct scene *s)
 }
 
 /* A call that failed: what it says, and what it leaves in its results. */
-static void check_failure(const struct scene *s, int rc)
+static inline void check_failure(const struct scene *s, int rc)
 {
 	struct call c = { .name = s->name, .text = s->text };
 

@@ -10,6 +10,7 @@
 #define SELFTESTS_RUNTIME_STEPS_H
 
 #include <dirent.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -33,11 +34,12 @@ enum step_mode {
 	STEP_LEFT,	/* one that gives something back to the device fails and does not do it */
 	STEP_ALLOC,	/* the device finds no memory, or no thread, of the kind variant */
 	STEP_TASK,	/* a task fails */
+	STEP_FAULT,	/* a fault of the hardware, or another oddity, by the rule step_plan.rule */
 	STEP_MODES
 };
 
 static const char *const step_mode_name[STEP_MODES] = {
-	"fail", "again", "dry", "left", "alloc", "task",
+	"fail", "again", "dry", "left", "alloc", "task", "fault",
 };
 
 /* Calls of a node are told apart from the process's. */
@@ -62,12 +64,16 @@ struct step_hit {
 	int code;
 };
 
+/* Whose steps they are: the caller's, or those of the library's own threads. */
+enum step_whose { STEP_MINE, STEP_THEIRS };
+
 /* What fails: read by every thread, written while nothing is armed. */
 static struct {
 	enum step_mode mode;
 	uint32_t at;		/* 1: the next one; STEP_NONE: none */
 	uint32_t variant;	/* of the errno */
-	_Atomic bool all_threads;
+	const char *rule;	/* STEP_FAULT: without nth= */
+	enum step_whose whose;
 } step_plan;
 
 static _Atomic bool step_armed;
@@ -79,13 +85,21 @@ static __thread bool step_mine, step_spared;
 /* Those that the device makes fail by itself are not counted here. */
 static bool step_by_device(void)
 {
-	return step_plan.mode == STEP_ALLOC || step_plan.mode == STEP_TASK;
+	return step_plan.mode == STEP_ALLOC || step_plan.mode == STEP_TASK ||
+	       step_plan.mode == STEP_FAULT;
 }
 
-static bool step_counts(void)
+/* A thread of the library that has nothing to do sleeps and looks: these are no steps. */
+static bool step_idles(int call, unsigned long arg)
 {
-	return atomic_load(&step_armed) && !step_spared &&
-	       (step_mine || atomic_load(&step_plan.all_threads));
+	return call == HAL_SYS_futex && arg != FUTEX_WAKE;
+}
+
+static bool step_counts(int call, unsigned long arg)
+{
+	if (!atomic_load(&step_armed) || step_spared)
+		return false;
+	return step_plan.whose == STEP_MINE ? step_mine : !step_mine && !step_idles(call, arg);
 }
 
 /* Whether an ioctl gives something back, and which wants something. */
@@ -186,7 +200,7 @@ static int step_now(int call, unsigned long arg)
 	bool gives = call == STEP_NODE_IOCTL && step_gives(arg);
 	uint32_t n;
 
-	if (!step_counts() || step_by_device())
+	if (!step_counts(call, arg) || step_by_device())
 		return 0;
 	if ((step_plan.mode == STEP_DRY && !step_wants(call, arg)) ||
 	    (step_plan.mode == STEP_AGAIN && !step_repeats(call)) ||
@@ -230,11 +244,20 @@ static int node_close(int fd)
 	return code ? -1 : rc;
 }
 
-/* What gives something back does so even if it says that it failed, but for STEP_LEFT. */
+/*
+ * What gives something back does so even if it says that it failed, but for STEP_LEFT. Where the
+ * steps of the library's threads count, it is they who run all tasks, not who waits for them.
+ */
 static int node_ioctl(int fd, unsigned long request, void *arg)
 {
 	int code = step_now(STEP_NODE_IOCTL, request), rc = -1;
+	struct simnpu_wait w;
 
+	if (request == SIMNPU_IOCTL_WAIT && step_plan.whose == STEP_THEIRS) {
+		w = *(struct simnpu_wait *)arg;
+		w.flags |= SIMNPU_WAIT_NO_BORROW;
+		arg = &w;
+	}
 	if (!code || (step_gives(request) && step_plan.mode == STEP_FAIL))
 		rc = simnpu_model_sys.ioctl(fd, request, arg);
 	errno = code ? code : errno;
@@ -273,13 +296,14 @@ static void steps_install(void)
 /* Sets the rule of the device's own failures so that number @at from now on is hit; 0: none. */
 static void step_rule(uint32_t at)
 {
-	char rule[64];
+	char rule[96];
 
 	if (step_plan.mode == STEP_ALLOC)
 		simnpu_test_fail(step_plan.variant, at, 1, ENOMEM);
 	else if (!at)
 		simnpu_fault_clear();
-	else if (snprintf(rule, sizeof(rule), "task,code=ENOMEM,nth=%u", at) < 0 ||
+	else if (snprintf(rule, sizeof(rule), "%s,nth=%u", step_plan.mode == STEP_TASK ?
+			  "task,code=ENOMEM" : step_plan.rule, at) < 0 ||
 		 simnpu_fault_set(rule, NULL))
 		abort();
 }
@@ -294,7 +318,7 @@ static uint32_t step_seen(void)
 	return simnpu_fault_list(&r, 1) ? (uint32_t)r.seen : 0;
 }
 
-static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, bool all_threads)
+static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, enum step_whose whose)
 {
 	atomic_store(&step_count, 0);
 	atomic_store(&step_hits, 0);
@@ -302,7 +326,7 @@ static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, bool al
 	step_plan.mode = mode;
 	step_plan.variant = variant;
 	step_plan.at = at;
-	atomic_store(&step_plan.all_threads, all_threads);
+	step_plan.whose = whose;
 	step_mine = true;
 	if (step_by_device())
 		step_rule(at);
@@ -348,7 +372,7 @@ static void step_spare(bool on)
 	else
 		npu_error_clear();
 	/* tasks run when they run: those of helpers fail, too */
-	if (!atomic_load(&step_armed) || step_plan.mode != STEP_ALLOC)
+	if (!atomic_load(&step_armed) || !step_by_device() || step_plan.mode == STEP_TASK)
 		return;
 	if (on) {
 		step_note_seen();
@@ -362,7 +386,9 @@ static const char *step_hit_name(const struct step_hit *h, char *buf, size_t siz
 {
 	const char *name = hal_sys_call_name((unsigned int)h->call % STEP_NODE);
 
-	if (h->call == STEP_DEVICE)
+	if (h->call == STEP_DEVICE && step_plan.mode == STEP_FAULT)
+		snprintf(buf, size, "%s", step_plan.rule);
+	else if (h->call == STEP_DEVICE)
 		snprintf(buf, size, "%s: errno %d", step_mode_name[step_plan.mode], h->code);
 	else if (h->call == STEP_NODE_IOCTL)
 		snprintf(buf, size, "ioctl 0x%02lx: errno %d", h->arg & 0xff, h->code);
