@@ -178,26 +178,39 @@ void model_wake(struct model_queue *q, uint64_t uid, uint64_t seq, struct model_
 	wake_list(&list, 1, w);
 }
 
+/* All that wait for a queue, or the threads alone. Under q->lock. */
+static void take_all(struct model_queue *q, bool threads, struct hal_list *list)
+{
+	struct hal_list *pos, *next;
+	struct model_waiter *wt;
+
+	hal_list_init(list);
+	hal_list_for_each_safe(pos, next, &q->waiters) {
+		wt = hal_list_entry(pos, struct model_waiter, node);
+		if (!threads || wt->kind == WAITER_THREAD)
+			take_out(wt, list);
+	}
+	wake_seq_update(q);
+}
+
 /**
  * model_wake_all() - the queue is gone: for those who wait, all is completed
  * @q: the queue, dead
  */
 void model_wake_all(struct model_queue *q)
 {
-	struct hal_list list, *pos, *next;
 	struct model_waiter *wt;
+	struct hal_list list, *pos;
 
-	hal_list_init(&list);
 	hal_spin_lock(&q->lock);
-	hal_list_for_each_safe(pos, next, &q->waiters) {
+	take_all(q, false, &list);
+	hal_list_for_each(pos, &list) {
 		wt = hal_list_entry(pos, struct model_waiter, node);
-		take_out(wt, &list);
-		if (wt->kind == WAITER_QUEUE) {
-			wt->queue->wait_over = true;
-			wt->queue->wait_failed = false;
-		}
+		if (wt->kind != WAITER_QUEUE)
+			continue;
+		wt->queue->wait_over = true;
+		wt->queue->wait_failed = false;
 	}
-	wake_seq_update(q);
 	/* from here on the queue is another one */
 	hal_store_release(&q->uid, 0);
 	hal_spin_unlock(&q->lock);
@@ -210,18 +223,10 @@ void model_wake_all(struct model_queue *q)
  */
 void model_wake_threads(struct model_queue *q)
 {
-	struct hal_list list, *pos, *next;
-	struct model_waiter *wt;
+	struct hal_list list;
 
-	hal_list_init(&list);
 	hal_spin_lock(&q->lock);
-	hal_list_for_each_safe(pos, next, &q->waiters) {
-		wt = hal_list_entry(pos, struct model_waiter, node);
-		if (wt->kind != WAITER_THREAD)
-			continue;
-		take_out(wt, &list);
-	}
-	wake_seq_update(q);
+	take_all(q, true, &list);
 	hal_spin_unlock(&q->lock);
 	wake_list(&list, 1, NULL);
 }
