@@ -352,11 +352,11 @@ static bool is_hung(const struct hal_device *hal)
 	return hal_load_acquire(&hal->hung);
 }
 
-/* Closes a device whose contexts are gone, or, hung, gives it up. False: it is not ours any more. */
-static bool let_go(int d, struct hal_device *hal, bool hung)
+/* Closes a device whose contexts are gone, or, hung, gives it up; unless it is not ours any more. */
+static void let_go(int d, struct hal_device *hal, bool hung)
 {
-	uint32_t was;
 	bool ours = forget(d, hal);
+	uint32_t was = 0;
 
 	if (ours) {
 		was = hal_load_acquire(&hal->state);
@@ -368,7 +368,6 @@ static bool let_go(int d, struct hal_device *hal, bool hung)
 	closing_end(&rt_devices[d]);
 	if (ours)
 		rt_changed(d, was, NPU_DEVICE_CLOSED, 0);
-	return ours;
 }
 
 /**
