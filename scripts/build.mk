@@ -254,9 +254,11 @@ quick := $(filter-out $(tests-full),$(chosen))
 ifneq ($(TESTS),)
 quick += $(filter $(addprefix selftests/,$(TESTS)),$(filter $(tests-full),$(chosen)))
 endif
-# BUILD_ARGS lets a test call this make again without making everything anew
-run-tests = JOBS='$(JOBS)' BUILD_ARGS="srctree='$(srctree)' $(foreach v,CROSS_COMPILE CC CXX \
-	CFLAGS CPPFLAGS LDFLAGS,$v='$($v)')" $(srctree)/scripts/run-tests.sh \
+# BUILD_ARGS lets a test call this make again without making everything anew: what somebody gave,
+# and not what is chosen here
+given = $(foreach v,CROSS_COMPILE CC CXX CFLAGS CPPFLAGS LDFLAGS,$(if \
+	$(filter file undefined,$(origin $v)),,$v='$($v)'))
+run-tests = JOBS='$(JOBS)' BUILD_ARGS="srctree='$(srctree)' $(given)" $(srctree)/scripts/run-tests.sh \
 	-p '$(filter-out $(tests-alone),$1)' -a '$(filter $(tests-alone),$1)' -n '$(stray)'
 
 all: $(if $(CONFIG_STATIC),,$(so) libnpu.so) libnpu.a libnpu.pc $(progs) \
