@@ -79,7 +79,8 @@ NPU_API int npu_context_device(npu_context ctx, int *device);
  *
  * Reports the first failure that was not reported, after all have been waited for.
  * Return: 0, -EINVAL (ctx is 0, a bad time-out), -EBADF, -ESTALE, -ETIMEDOUT, -EDEADLK (inside a
- * callback), -ENODEV (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task.
+ * callback), -ECANCELED (its device was stopped, or a stream of it aborted, meanwhile), -ENODEV
+ * (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task.
  */
 NPU_API int npu_context_sync(npu_context ctx, int64_t timeout_ms);
 

@@ -12,7 +12,8 @@
  * set one uses the device that was first set in the process, else 0.
  *
  * An open device is in one of the states of enum npu_device_state. What work, and
- * waits for it, answer in each: FAULTED -EIO, STOPPED -ESHUTDOWN, LOST -ENODEV.
+ * waits for it, answer in each: FAULTED -EIO, STOPPED -ESHUTDOWN, LOST -ENODEV; the functions
+ * themselves, here and in the other headers, don't all list that again.
  * Questions, freeing and destroying go on in all of them, and so does work on
  * other devices. Documentation/recovery.rst has the whole of it.
  */
@@ -222,8 +223,8 @@ NPU_API int npu_device_get_info(int device, struct npu_device_info *info);
  *
  * Of a device that is not open all is free, as far as this process goes.
  * Context: any thread, any state; initialises and opens nothing.
- * Return: 0, -EINVAL (a bad visible list), -ENODEV (no such device), -EOPNOTSUPP (open, and it has
- * no memory).
+ * Return: 0, -EINVAL (a bad visible list), -ENODEV (no such device, or it is lost), -EOPNOTSUPP
+ * (open, and it has no memory).
  */
 NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total);
 
@@ -233,8 +234,8 @@ NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total);
  * @percent: out: per cent of the time of all cores, 0 to 100
  *
  * Context: any thread, any state; initialises and opens nothing.
- * Return: 0, -EINVAL (NULL, or a bad visible list), -ENODEV (no such device), -EOPNOTSUPP (the
- * driver does not tell).
+ * Return: 0, -EINVAL (NULL, or a bad visible list), -ENODEV (no such device, or it is lost),
+ * -EOPNOTSUPP (the driver does not tell).
  */
 NPU_API int npu_device_utilization(int device, uint32_t *percent);
 
@@ -317,7 +318,8 @@ NPU_API int npu_device_used(int *list, size_t room, size_t *count);
  * Waits for the streams of all its contexts. Reports the first failure that was not reported,
  * after all have been waited for.
  * Return: 0, -EINVAL (a bad time-out), -ENODEV (no such device, or it is lost), -ETIMEDOUT,
- * -EDEADLK (inside a callback), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task.
+ * -EDEADLK (inside a callback), -ECANCELED (stopped, or a stream of it aborted, meanwhile),
+ * -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task.
  */
 NPU_API int npu_device_sync(int device, int64_t timeout_ms);
 
@@ -348,8 +350,8 @@ NPU_API int npu_device_reset(int device, int64_t timeout_ms);
  * @device: the device, which is opened; NPU_DEVICE_CURRENT is fine
  * @ns: out: nanoseconds, 0 on failure
  *
- * Return: 0, -EINVAL (NULL), -ENODEV (no such device, or it was closed meanwhile), -ENOMEM,
- * -EOPNOTSUPP (it has no clock), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * Return: 0, -EINVAL (NULL), -ENODEV (no such device, it is lost, or was closed meanwhile),
+ * -ENOMEM, -EOPNOTSUPP (it has no clock), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_device_time(int device, uint64_t *ns);
 

@@ -4,9 +4,10 @@
  *
  * Functions return 0 or a negative errno. Why a call failed, which operation
  * it was that failed and what to do about it is in the calling thread's record
- * until the thread's next failure. A call that succeeds leaves the record as it
- * is, and no call fails for what is in it. What a code means in general says
- * npu_error_explain(); Documentation/errors.rst lists them all. The most frequent:
+ * until the thread's next failure. A call that succeeds, or a query that says
+ * -EINPROGRESS, leaves the record as it is, and no call fails for what is in it.
+ * What a code means in general says npu_error_explain(); Documentation/errors.rst
+ * lists them all. The most frequent:
  *
  * ============ ==============================================================
  * -EINVAL      an argument is NULL, out of range, or an unknown flag
@@ -124,7 +125,7 @@ NPU_API void npu_error_clear(void);
  * npu_error_name() - the name of a code
  * @code: negative or positive errno
  *
- * Return: a static string as "EINVAL"; "?" for a code that we do not use.
+ * Return: a static string as "EINVAL"; "?" for what is no errno.
  */
 NPU_API const char *npu_error_name(int code);
 

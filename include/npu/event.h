@@ -54,8 +54,8 @@ NPU_API int npu_event_record(npu_event event, npu_stream stream);
  * @event: the event
  *
  * Return: 0 (also when it was never recorded), -EINPROGRESS, -EINVAL (event is 0), -EBADF, -ESTALE,
- * -ENODEV (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task before the point,
- * which stays unreported.
+ * -EIO and -ESHUTDOWN and -ENODEV (the device has a fault, is stopped, is lost), -ECHILD,
+ * -ENOTCONN, or the failure of a task before the point, which stays unreported.
  */
 NPU_API int npu_event_query(npu_event event);
 
@@ -65,8 +65,9 @@ NPU_API int npu_event_query(npu_event event);
  * @timeout_ms: milliseconds, NPU_WAIT_FOREVER, 0 polls
  *
  * Return: 0, -EINVAL (event is 0, a bad time-out), -EBADF, -ESTALE, -ETIMEDOUT, -EDEADLK (inside a
- * callback), -ENODEV (device lost), -ECHILD, -ESHUTDOWN, -ENOTCONN, or the failure of a task before
- * the point, once.
+ * callback), -ECANCELED (its device was stopped, or the stream aborted, meanwhile), -EIO and
+ * -ESHUTDOWN and -ENODEV (the device has a fault, is stopped, is lost), -ECHILD, -ENOTCONN, or the
+ * failure of a task before the point, once.
  */
 NPU_API int npu_event_sync(npu_event event, int64_t timeout_ms);
 

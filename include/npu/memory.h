@@ -5,7 +5,8 @@
  * A device pointer is a number that no host object has; on the simulator, as on
  * hardware, the host cannot read through it. It may be offset within its
  * allocation. Sizes are bytes. All functions here refuse with -EINVAL a range
- * that starts in an allocation and leaves it.
+ * that starts in an allocation and leaves it. Copies give -EHWPOISON for a source
+ * that is unsafe (NPU_POINTER_UNSAFE), -EFAULT for host memory that is not there.
  */
 #ifndef NPU_MEMORY_H
 #define NPU_MEMORY_H
