@@ -20,7 +20,7 @@ mkdir -p "$base"
 # the tests that show most of each sanitizer in the time there is; all of them in full
 asan_tests='hal/* drivers/* runtime/*'
 tsan_tests='hal/* drivers/* runtime/*'
-valgrind_tests='hal/driver_test hal/handle_test hal/error_test'
+valgrind_tests='hal/driver_test hal/failing_test hal/handle_test hal/error_test'
 valgrind_tests="$valgrind_tests runtime/options_test runtime/init_test"
 
 sources() {	# a name for the sources as they are
