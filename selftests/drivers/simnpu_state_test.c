@@ -758,6 +758,16 @@ TEST_F(state, by_rule)
 	ASSERT_EQ(0, ctx_open(&a, 0));
 	EXPECT_STREQ("simnpu1", info_of(a.fd).bus);
 	EXPECT_EQ(0, dev_close(a.fd));
+	/* it comes back to where it was, which is not the node of its number any more */
+	ASSERT_EQ(0, ctx_open(&a, 0));
+	ASSERT_EQ(0, simnpu_fault_set("device,do=gone,ns=100000000,dev=1", NULL));
+	EXPECT_EQ(0, mem_new(&a, 64, NULL));
+	EXPECT_EQ(0, dev_close(a.fd));
+	EXPECT_EQ(-ENODEV, dev_open(0));
+	nap_ms(110);
+	ASSERT_EQ(0, ctx_open(&a, 0));
+	EXPECT_STREQ("simnpu1", info_of(a.fd).bus);
+	EXPECT_EQ(0, dev_close(a.fd));
 }
 
 /* Devices that were pulled out are used again, however often. */

@@ -72,6 +72,7 @@ int model_act_task(struct model_worker *w, struct model_queue *q, const struct s
 void model_act_done(struct model_queue *q, const struct simnpu_desc *d);
 
 /* plug.c */
+void model_plug_in_child(void);
 int model_plug_part(uint32_t node);
 struct model_device *model_plug_open(int part);
 void model_unplug(struct model_device *dev, uint64_t ns);

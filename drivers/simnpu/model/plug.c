@@ -9,35 +9,53 @@
 
 #define NONE (-1)
 
-/* The part behind a node, plus 1; 0: its own; NONE: nothing is plugged in. */
-static _Atomic int8_t behind[SIMNPU_MAX_DEVICES];
-/* When its own part comes back to a node where nothing is plugged in; 0: never. */
-static _Atomic uint64_t back_at[SIMNPU_MAX_DEVICES];
+/**
+ * struct slot - what is behind a node
+ * @part: the part plus 1; 0: its own; NONE: nothing is plugged in
+ * @back: the part that comes back then
+ * @back_at: when; 0: never
+ */
+struct slot {
+	int part;
+	int back;
+	uint64_t back_at;
+};
 
-_Static_assert(SIMNPU_MAX_DEVICES < INT8_MAX, "numbers of parts fit");
+/* Protects: slots. Nothing is called with it held. */
+static pthread_mutex_t plug_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slot slots[SIMNPU_MAX_DEVICES];
 
-/* The part behind a node, or NONE. */
-int model_plug_part(uint32_t node)
+/* In the child of a fork: another thread may have held the lock. */
+void model_plug_in_child(void)
 {
-	int8_t part = atomic_load(&behind[node]);
-	uint64_t back;
-
-	if (likely(!part))
-		return (int)node;
-	if (part > 0)
-		return part - 1;
-	back = atomic_load(&back_at[node]);
-	if (!back || hal_sys_now() < back)
-		return NONE;
-	atomic_store(&back_at[node], 0);
-	atomic_store(&behind[node], 0);
-	return (int)node;
+	plug_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 static void put(uint32_t node, int part)
 {
-	atomic_store(&back_at[node], 0);
-	atomic_store(&behind[node], (int8_t)(part == NONE ? NONE : part + 1));
+	slots[node] = (struct slot){ .part = part == NONE ? NONE : part + 1 };
+}
+
+static int part_at(uint32_t node)
+{
+	struct slot *s = &slots[node];
+
+	if (s->part == NONE && s->back_at && hal_sys_now() >= s->back_at)
+		put(node, s->back);
+	if (s->part == NONE)
+		return NONE;
+	return s->part ? s->part - 1 : (int)node;
+}
+
+/* The part behind a node, or NONE. */
+int model_plug_part(uint32_t node)
+{
+	int part;
+
+	pthread_mutex_lock(&plug_lock);
+	part = part_at(node);
+	pthread_mutex_unlock(&plug_lock);
+	return part;
 }
 
 /* The device of a part while it is open, else NULL. */
@@ -66,21 +84,25 @@ static void pull(int part)
 /**
  * model_unplug() - a part is unplugged
  * @dev: the device
- * @ns: when it comes back, 0: never
+ * @ns: when it comes back to where it was, 0: never
  *
  * The caller says so to the device.
  */
 void model_unplug(struct model_device *dev, uint64_t ns)
 {
+	uint64_t now = hal_sys_now();
 	uint32_t node;
 
+	pthread_mutex_lock(&plug_lock);
 	for (node = 0; node < SIMNPU_MAX_DEVICES; node++) {
-		if (model_plug_part(node) != (int)dev->index)
+		if (part_at(node) != (int)dev->index)
 			continue;
 		put(node, NONE);
-		if (ns && node == dev->index)
-			atomic_store(&back_at[node], hal_sys_now() + ns);
+		slots[node].back = (int)dev->index;
+		if (ns)
+			slots[node].back_at = ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
 	}
+	pthread_mutex_unlock(&plug_lock);
 }
 
 /**
@@ -92,10 +114,12 @@ void model_replug(struct model_device *dev)
 	uint32_t n = (uint32_t)hal_option_int(simnpu_options, "simnpu_devices"), i;
 	int part[SIMNPU_MAX_DEVICES];
 
+	pthread_mutex_lock(&plug_lock);
 	for (i = 0; i < n; i++)
-		part[i] = model_plug_part(i);
+		part[i] = part_at(i);
 	for (i = 0; i < n; i++)
 		put((i + 1) % n, part[i]);
+	pthread_mutex_unlock(&plug_lock);
 	for (i = 0; i < n; i++)
 		if (part[i] != (int)dev->index)
 			pull(part[i]);
@@ -109,13 +133,15 @@ bool simnpu_test_plug(uint32_t part, int node)
 
 	if (part >= SIMNPU_MAX_DEVICES || node < NONE || node >= SIMNPU_MAX_DEVICES)
 		return false;
+	pthread_mutex_lock(&plug_lock);
 	if (node != NONE)
-		was = model_plug_part((uint32_t)node);
+		was = part_at((uint32_t)node);
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++)
-		if (model_plug_part(i) == (int)part)
+		if (part_at(i) == (int)part)
 			put(i, NONE);
 	if (node != NONE)
 		put((uint32_t)node, (int)part);
+	pthread_mutex_unlock(&plug_lock);
 	pull((int)part);
 	if (was != (int)part)
 		pull(was);
@@ -128,10 +154,12 @@ void simnpu_test_plug_reset(void)
 	int part[SIMNPU_MAX_DEVICES];
 	uint32_t i;
 
+	pthread_mutex_lock(&plug_lock);
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++) {
-		part[i] = model_plug_part(i);
-		atomic_store(&behind[i], 0);
+		part[i] = part_at(i);
+		put(i, (int)i);
 	}
+	pthread_mutex_unlock(&plug_lock);
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++)
 		if (part[i] != (int)i)
 			pull(part[i]);

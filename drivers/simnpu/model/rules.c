@@ -380,4 +380,5 @@ void model_rules_in_child(void)
 	set_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	rules_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	model_fault_in_child();
+	model_plug_in_child();
 }
