@@ -273,6 +273,27 @@ TEST_F(poison, of_another_device)
 	EXPECT_EQ(EHWPOISON, info_of(self->other.fd).cause);
 }
 
+/* By a rule, the same. */
+TEST_F(poison, of_another_device_by_rule)
+{
+	struct simnpu_task_error e;
+	struct simnpu_poison p;
+	uint64_t seq;
+
+	ASSERT_EQ(0, simnpu_fault_set("task:copy,do=ecc", NULL));
+	seq = put_copy(&self->r, self->mem, self->far_mem, 64, SIMNPU_COPY_PEER);
+	EXPECT_EQ(0, ring_wait(&self->r, put_inc(&self->r, self->mem + 4096, 1)));
+	ASSERT_EQ(1, ring_errors(&self->r, &e, 1));
+	EXPECT_EQ(seq, e.seq);
+	EXPECT_EQ(EHWPOISON, e.code);
+	EXPECT_EQ(self->far_mem, e.addr);
+	EXPECT_EQ(SIMNPU_STATE_OK, state_of(self->c.fd));
+	EXPECT_EQ(-ENOENT, poison_at(self->c.fd, 0, &p));
+	EXPECT_EQ(EHWPOISON, info_of(self->other.fd).cause);
+	ASSERT_EQ(0, poison_at(self->other.fd, 0, &p));
+	EXPECT_EQ(self->far_mem, p.addr);
+}
+
 TEST_F(poison, windows)
 {
 	struct simnpu_window w = { .addr = self->mem, .size = SIZE, .flags = 1 };

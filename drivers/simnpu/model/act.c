@@ -133,13 +133,21 @@ static uint64_t task_addr(struct model_queue *q, const struct simnpu_desc *d,
 	}
 }
 
-/* Some bytes from an address on, as far as its allocation goes. */
-static void poison(struct model_device *dev, uint64_t addr)
+/* Some bytes from an address on, as far as its allocation goes; false: it is of no device. */
+static bool poison(struct model_device *dev, uint64_t addr)
 {
+	struct model_device *of = dev;
 	uint64_t size;
 
-	for (size = POISON_SIZE; size && !model_poison_add(&dev->mem, addr, size); size /= 2)
+	if (addr - dev->mem.start >= dev->mem.size)
+		of = model_device_pin(addr);
+	if (!of)
+		return false;
+	for (size = POISON_SIZE; size && !model_poison_add(&of->mem, addr, size); size /= 2)
 		;
+	if (of != dev)
+		model_device_unpin(of);
+	return true;
 }
 
 /* The task is over; the queue may have come to its end by that. As of model_act_task(). */
@@ -160,15 +168,14 @@ static int act_ecc(struct model_worker *w, struct model_queue *q, const struct s
 {
 	uint64_t addr = task_addr(q, d, slot);
 	struct model_origin o = model_task_origin(q, d, EHWPOISON, addr);
-	bool marked;
+	bool lies = addr && poison(q->dev, addr);
+	struct model_device *of;
 
-	if (addr)
-		poison(q->dev, addr);
-	marked = model_fault_mark(q->dev, EHWPOISON);
+	of = model_poison_mark(q->dev, lies ? addr : q->dev->mem.start);
 	model_task_fail(q, d, EHWPOISON, addr);
 	model_complete(w, q, 1u + d->slots);
-	if (marked)
-		model_fault_end(q->dev, &o, q);
+	if (of)
+		model_poison_end(q->dev, of, &o, q);
 	return over(q);
 }
 
