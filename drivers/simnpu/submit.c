@@ -343,9 +343,11 @@ static int ring_grow(struct simnpu_stream *s)
 	if (hal_load_relaxed(&s->spare))
 		return 0;
 	err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_QUEUE_GROW, &g);
-	if (err)
+	if (err == -ENOMEM)
 		return hal_fail(err, "launch", "stream %#llx: no memory for %u more tasks",
 				(unsigned long long)s->base.handle, g.slots);
+	if (err)
+		return err;
 	if (s->next_slots < SIMNPU_SEGMENT_MAX)
 		s->next_slots *= 4;
 	/* release: the segment is there before it is found */

@@ -183,6 +183,14 @@ int model_queue_create(struct model_file *f, struct simnpu_queue *arg)
 	return rc;
 }
 
+/* Why a queue that was ended grows no more: its device's state, or that it was restarted since. */
+static int ended(const struct model_queue *q)
+{
+	int rc = model_state_refuse(q->dev);
+
+	return rc ? rc : -ESTALE;
+}
+
 /* SIMNPU_IOCTL_QUEUE_GROW. */
 int model_queue_grow(struct model_file *f, struct simnpu_grow *arg)
 {
@@ -195,7 +203,7 @@ int model_queue_grow(struct model_file *f, struct simnpu_grow *arg)
 	pthread_mutex_lock(&f->dev->lock);
 	q = model_table_get(&f->table, arg->queue, MODEL_QUEUE);
 	if (q)
-		rc = model_queue_halted(q) ? -ESTALE :
+		rc = model_queue_halted(q) ? ended(q) :
 		     model_arena_seg(q->ctx->arena, arg->slots, &seg);
 	if (!rc) {
 		arg->ring = seg->offset;
