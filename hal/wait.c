@@ -287,7 +287,16 @@ HAL_INLINE int wait_driver(struct hal_stream *s, uint64_t seq, uint64_t deadline
 
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)
 {
-	return wait_driver(s, seq, deadline, flags, true);
+	struct hal_error before = *hal_error_last();
+	int rc = wait_driver(s, seq, deadline, flags, true);
+	struct hal_tls *t = hal_tls_peek();
+
+	if (rc != -ECANCELED)
+		return rc;
+	/* discarded by an abort or a stop: there is nothing left to wait for */
+	if (t)
+		t->error = before;
+	return 0;
 }
 
 int hal_stream_wait_open(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags)

@@ -233,6 +233,59 @@ static void count(void *arg)
 	usleep(50);
 }
 
+/* What a thread ends, with time to wait for it; 1: it is at it. */
+struct ending {
+	int (*end)(struct ending *e);
+	npu_stream s;
+	npu_context ctx;
+	int err;
+};
+
+static int end_stream(struct ending *e)
+{
+	return npu_stream_destroy(e->s, 10000);
+}
+
+static int end_context(struct ending *e)
+{
+	return npu_context_destroy(e->ctx, 10000);
+}
+
+static void *end_it(void *arg)
+{
+	struct ending *e = arg;
+
+	npu_error_clear();
+	e->err = e->end(e);
+	if (!e->err)
+		e->err = last_error().code;
+	return NULL;
+}
+
+/* A stop discards what they wait for: so they are through, and nothing has failed. */
+TEST_F(recover, destroyed_beside_a_stop)
+{
+	int (*const end[])(struct ending *) = { end_stream, end_context };
+	struct ending e;
+	pthread_t th;
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		e = (struct ending){ .end = end[i], .err = 1 };
+		OK(npu_context_create(0, &e.ctx));
+		OK(npu_context_set(e.ctx));
+		OK(npu_stream_create(NULL, &e.s));
+		OK(delay(e.s, MINUTE));
+		OK(pthread_create(&th, NULL, end_it, &e));
+		usleep(50000);
+		OK(npu_device_stop(0, 5000));
+		pthread_join(th, NULL);
+		EXPECT_EQ(0, e.err);
+		OK(npu_context_set(NPU_HANDLE(npu_context, 0)));
+		OK(npu_device_restart(0, 0, 5000));
+	}
+}
+
 /* No callback runs after the abort that discarded it. */
 TEST_F(recover, no_callback_after_an_abort)
 {
