@@ -670,6 +670,49 @@ TEST_F(rules, allocations)
 	EXPECT_LE(20 * MS, hal_sys_now() - before);
 }
 
+static void *ring_main(void *arg)
+{
+	struct ring r;
+	int i, rc = 0;
+
+	/* one of them needs more of the arena */
+	for (i = 0; !rc && i < 64; i++)
+		rc = ring_open_at(&r, arg, 4096, 0, 0, 1);
+	return (void *)(intptr_t)rc;
+}
+
+static void *kick_main(void *arg)
+{
+	put_nop(arg);
+	return (void *)(intptr_t)ring_kick(arg);
+}
+
+/* One that is held up for ever keeps nobody from stopping the device, or closing it. */
+TEST_F(rules, allocations_held_up_for_ever)
+{
+	struct ring r;
+	pthread_t t;
+	void *rc;
+
+	SET("alloc:arena,do=stall");
+	ASSERT_EQ(0, pthread_create(&t, NULL, ring_main, &self->c));
+	until_hit(1);
+	EXPECT_EQ(0, device_stop_until(self->c.fd, ms_from_now(5000)));
+	pthread_join(t, &rc);
+	EXPECT_EQ(-ESHUTDOWN, (int)(intptr_t)rc);
+	EXPECT_EQ(0, device_restart(self->c.fd));
+	ASSERT_EQ(0, ring_open(&r, &self->other));
+	SET("alloc:thread,do=stall");
+	ASSERT_EQ(0, pthread_create(&t, NULL, kick_main, &r));
+	until_hit(1);
+	EXPECT_EQ(0, dev_close(self->other.fd));
+	pthread_join(t, &rc);
+	simnpu_fault_clear();
+	ASSERT_EQ(0, ctx_open(&self->other, 1));
+	ASSERT_EQ(0, ring_open(&r, &self->other));
+	EXPECT_EQ(0, ring_wait_engine(&r, put_nop(&r)));
+}
+
 TEST_F(rules, calls_through_the_seam)
 {
 	struct simnpu_export ex = { .handle = self->r.handle };

@@ -25,6 +25,8 @@ void model_queue_tidy(struct model_queue *q);
 int model_queue_abort(struct model_file *f, const struct simnpu_abort *arg);
 
 /* state.c */
+/* Changes with the state of any device, and when one is closed. */
+extern _Atomic uint32_t model_changes;
 void model_state_in_child(void);
 void model_state_reset(struct model_device *dev);
 void model_state_info(struct model_device *dev, struct simnpu_info *i);

@@ -435,6 +435,7 @@ static int model_close(int fd)
 	/* nothing new comes in by the descriptor; who is inside finds the file closed */
 	fd_set_file(fd, NULL);
 	atomic_store(&f->fd, -1);
+	atomic_fetch_add(&model_changes, 1);
 	model_file_close(f);
 	file_del(f);
 	model_device_close(f->dev);

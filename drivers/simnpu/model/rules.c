@@ -133,12 +133,14 @@ bool model_rules_task(struct model_queue *q, uint32_t op, struct model_verdict *
 uint32_t model_rules_alloc(int what)
 {
 	struct model_verdict v = { .action = SIMNPU_ACTION_NONE };
+	/* who stops or closes a device may want a lock that the caller holds */
+	uint32_t was = atomic_load(&model_changes);
 
 	if (!judge(SIMNPU_WHAT_ALLOC, what, -1, 0, false, &v))
 		return 0;
 	if (v.action == SIMNPU_ACTION_FAIL)
 		return v.code;
-	model_rules_hold(&v, UINT64_MAX, NULL, 0);
+	model_rules_hold(&v, UINT64_MAX, &model_changes, was);
 	return 0;
 }
 

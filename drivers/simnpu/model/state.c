@@ -17,6 +17,8 @@
 static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t odd_devices;
 
+_Atomic uint32_t model_changes;
+
 /* As long as a device is in another state than OK, all ioctls look twice. Under state_lock. */
 static void enter(struct model_device *dev, uint32_t state)
 {
@@ -24,6 +26,7 @@ static void enter(struct model_device *dev, uint32_t state)
 
 	atomic_store(&dev->state, state);
 	atomic_fetch_add(&dev->changed, 1);
+	atomic_fetch_add(&model_changes, 1);
 	if (odd == dev->odd)
 		return;
 	dev->odd = odd;
