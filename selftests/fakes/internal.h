@@ -104,13 +104,60 @@ struct fake_word {
 	bool taken;
 };
 
+#define FAKE_ERRORS 8u		/* failures of a stream that are kept */
+
+/**
+ * struct fake_stream - a stream
+ * @word: its progress
+ * @tail: tasks submitted; written under the submit lock
+ * @head: tasks completed
+ * @busy: one of its tasks runs
+ * @abort: what is queued is to be discarded
+ * @stopped: a task failed in mode stop
+ * @errors: failures that were not taken yet
+ */
+struct fake_stream {
+	struct hal_stream base;
+	struct hal_list node;
+	struct fake_word *word;
+	_Atomic uint64_t tail;
+	_Atomic uint64_t head;
+	bool busy;
+	_Atomic bool abort;
+	bool stopped;
+	struct hal_task_error errors[FAKE_ERRORS];
+	uint32_t error_count;
+	uint64_t dropped;
+	struct notice {
+		uint64_t seq;
+		int fd;
+	} notices[4];
+	struct fake_task ring[FAKE_QUEUED];
+};
+
+static inline struct fake_stream *to_fake_stream(struct hal_stream *s)
+{
+	return container_of(s, struct fake_stream, base);
+}
+
+static inline uint64_t fake_completed(const struct fake_stream *s)
+{
+	return s->base.first_seq - 1 + hal_load_acquire(&s->head);
+}
+
 int fake_op(enum fake_op op);
 void fake_object(int change);
-int fake_worker_start(void);
 int fake_streams_stop(struct hal_device *dev, uint64_t deadline);
-void fake_worker_stop(void);
 void fake_do_copy(const struct hal_copy *c);
 bool fake_reachable(struct hal_device *dev, uint64_t addr, uint64_t size);
+
+/* worker.c */
+extern const char *const fake_op_names[];
+int fake_worker_start(void);
+void fake_worker_stop(void);
+void fake_publish_locked(struct fake_stream *s);
+void fake_notify_locked(struct fake_stream *s);
+bool fake_calls_locked(const struct fake_stream *s);
 
 extern const struct hal_stream_ops fake_stream_ops;
 extern const struct hal_event_ops fake_event_ops;

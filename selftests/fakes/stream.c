@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The fake driver's streams: a ring each, one worker for all, one thread for
- * callbacks.
+ * The fake driver's streams, a ring each, and its timed events. Tasks are run in worker.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,385 +8,12 @@
 
 #include "hal/context.h"
 #include "hal/sys.h"
-#include "npu/simnpu_ops.h"
 #include "selftests/fakes/internal.h"
 
 #define WORDS 32768u
-#define ERRORS 8u
-
-/**
- * struct fake_stream - a stream
- * @word: its progress
- * @tail: tasks submitted; written under the submit lock
- * @head: tasks completed
- * @busy: one of its tasks runs
- * @abort: what is queued is to be discarded
- * @stopped: a task failed in mode stop
- * @errors: failures that were not taken yet
- */
-struct fake_stream {
-	struct hal_stream base;
-	struct hal_list node;
-	struct fake_word *word;
-	_Atomic uint64_t tail;
-	_Atomic uint64_t head;
-	bool busy;
-	_Atomic bool abort;
-	bool stopped;
-	struct hal_task_error errors[ERRORS];
-	uint32_t error_count;
-	uint64_t dropped;
-	struct notice {
-		uint64_t seq;
-		int fd;
-	} notices[4];
-	struct fake_task ring[FAKE_QUEUED];
-};
 
 static struct fake_word words[WORDS];
 static _Atomic uint32_t words_used;
-static pthread_t worker, caller;
-/* The stream whose callback runs, or is to run; under fake.lock. */
-static struct fake_stream *calling;
-
-static const char *const op_names[] = {
-	"launch", "copy", "fill", "stream_wait", "event_record", "stream_callback",
-};
-
-static struct fake_stream *to_fake_stream(struct hal_stream *s)
-{
-	return container_of(s, struct fake_stream, base);
-}
-
-static uint64_t completed(const struct fake_stream *s)
-{
-	return s->base.first_seq - 1 + hal_load_acquire(&s->head);
-}
-
-static void publish_locked(struct fake_stream *s)
-{
-	uint64_t w = completed(s) | (s->error_count || s->dropped ? HAL_TIMELINE_ERROR : 0);
-
-	hal_shm_store_release(&s->word->word, w);
-}
-
-/* ---- running tasks ---------------------------------------------------------------- */
-
-/* One block's share of "bias_f32", for a single column. */
-static void bias_block(const struct npu_simnpu_rows_args *a, uint32_t block, uint32_t blocks)
-{
-	const float *x = (const float *)(uintptr_t)a->x;
-	float *y = (float *)(uintptr_t)a->y;
-	const float *z = (const float *)(uintptr_t)a->z;
-	uint64_t i;
-
-	for (i = block; i < a->rows; i += blocks)
-		y[i] = x[i] + z[0];
-}
-
-static int run_bias(struct fake_stream *s, struct fake_task *t)
-{
-	struct npu_simnpu_rows_args a;
-	uint32_t i;
-
-	memcpy(&a, t->args, sizeof(a));
-	if (t->args_size != sizeof(a) || a.cols != 1 ||
-	    !fake_reachable(s->base.ctx->dev, a.x, a.rows * 4ull) ||
-	    !fake_reachable(s->base.ctx->dev, a.y, a.rows * 4ull) ||
-	    !fake_reachable(s->base.ctx->dev, a.z, 4))
-		return -EFAULT;
-	for (i = 0; i < t->blocks; i++)
-		bias_block(&a, i, t->blocks);
-	return 0;
-}
-
-static int run_kernel(struct fake_stream *s, struct fake_task *t, uint64_t *addr)
-{
-	struct npu_simnpu_inc_args inc;
-	struct npu_simnpu_delay_args delay;
-	uint64_t until;
-
-	switch (t->kernel) {
-	case FAKE_KERNEL_INC:
-		if (t->args_size != sizeof(inc))
-			return -EFAULT;
-		memcpy(&inc, t->args, sizeof(inc));
-		*addr = inc.addr;
-		if (!fake_reachable(s->base.ctx->dev, inc.addr, 8))
-			return -EFAULT;
-		*(uint64_t *)(uintptr_t)inc.addr += inc.by;
-		return 0;
-	case FAKE_KERNEL_BIAS:
-		return run_bias(s, t);
-	case FAKE_KERNEL_DELAY:
-		memcpy(&delay, t->args, sizeof(delay));
-		until = hal_sys_now() + delay.ns;
-		while (hal_sys_now() < until && !hal_load_relaxed(&s->abort) &&
-		       !hal_load_relaxed(&to_fake_device(s->base.ctx->dev)->stopped))
-			hal_cpu_relax();
-		return 0;
-	default:
-		return 0;
-	}
-}
-
-/* Without the lock. Where the failure comes from is filled in by the caller. */
-static int run(struct fake_stream *s, struct fake_task *t, uint64_t *addr)
-{
-	int rc = fake_op(FAKE_TASK);
-
-	if (rc)
-		return rc;
-	switch (t->kind) {
-	case FAKE_LAUNCH:
-		return run_kernel(s, t, addr);
-	case FAKE_COPY_TASK:
-		fake_do_copy(&t->copy);
-		return 0;
-	case FAKE_FILL_TASK:
-		memset(t->dst, t->byte, t->size);
-		return 0;
-	case FAKE_RECORD:
-		hal_shm_store_release((uint64_t *)(t->event + 1), hal_sys_now());
-		return 0;
-	default:
-		return 0;
-	}
-}
-
-static void fail_locked(struct fake_stream *s, const struct hal_task_error *e)
-{
-	s->word->failed = *e;
-	s->word->taken = false;
-	if (s->base.fail_mode == NPU_FAIL_STOP)
-		s->stopped = true;
-	if (s->error_count < ERRORS)
-		s->errors[s->error_count++] = *e;
-	else
-		s->dropped++;
-}
-
-static void notify_locked(struct fake_stream *s)
-{
-	uint64_t one = 1;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(s->notices); i++) {
-		if (!s->notices[i].seq || s->notices[i].seq > completed(s))
-			continue;
-		hal_sys_write(s->notices[i].fd, &one, sizeof(one));
-		hal_sys_close(&hal_sys_libc, s->notices[i].fd);
-		s->notices[i].seq = 0;
-	}
-}
-
-static void complete_locked(struct fake_stream *s)
-{
-	/* seq_cst: together with the look at tail by the next step, and submit() */
-	atomic_fetch_add(&s->head, 1);
-	publish_locked(s);
-	notify_locked(s);
-	pthread_cond_broadcast(&fake.done);
-	pthread_cond_broadcast(&fake.work);
-}
-
-static void task_failed_locked(struct fake_stream *s, const struct fake_task *t, int code,
-			       uint64_t addr)
-{
-	struct hal_task_error e = {
-		.seq = t->base.seq, .code = code, .vendor = 4711, .op = op_names[t->kind],
-		.place = t->base.place, .tag = t->base.tag, .addr = addr,
-	};
-
-	fail_locked(s, &e);
-}
-
-static void inherit_locked(struct fake_stream *s, const struct fake_task *t)
-{
-	struct fake_word *w = t->other;
-	struct hal_task_error e = w->failed;
-
-	if (!e.seq || e.seq > t->other_seq || (e.seq < t->other_seq && w->taken))
-		return;
-	if (!e.origin_stream) {
-		e.origin_stream = t->other_handle;
-		e.origin_seq = e.seq;
-	}
-	e.seq = t->base.seq;
-	fail_locked(s, &e);
-}
-
-/* What is queued is not run. */
-static bool discards(struct fake_stream *s)
-{
-	return s->abort || to_fake_device(s->base.ctx->dev)->stopped;
-}
-
-/* Whether the stream's next task can start now. */
-static bool ready_locked(struct fake_stream *s, struct fake_task **task)
-{
-	uint64_t head = hal_load_relaxed(&s->head);
-	struct fake_task *t = &s->ring[head % FAKE_QUEUED];
-	uint64_t w;
-
-	if (s->busy || atomic_load(&s->tail) == head || (fake.paused && !discards(s)))
-		return false;
-	*task = t;
-	if (s->stopped || discards(s) || to_fake_device(s->base.ctx->dev)->health.cause)
-		return true;
-	if (t->kind == FAKE_WAIT) {
-		w = hal_shm_load_acquire(&t->other->word) & ~HAL_TIMELINE_ERROR;
-		return w >= t->other_seq;
-	}
-	return t->kind != FAKE_CALLBACK || !calling;
-}
-
-/* Runs a task, or hands it to the caller's thread. The lock is given up meanwhile. */
-static void step_locked(struct fake_stream *s, struct fake_task *t)
-{
-	uint64_t addr = 0;
-	int rc, code;
-
-	if (s->stopped || discards(s)) {
-		complete_locked(s);
-		return;
-	}
-	code = to_fake_device(s->base.ctx->dev)->health.cause;
-	if (code) {
-		task_failed_locked(s, t, code, 0);
-		complete_locked(s);
-		return;
-	}
-	if (t->kind == FAKE_CALLBACK) {
-		calling = s;
-		s->busy = true;
-		pthread_cond_broadcast(&fake.work);
-		return;
-	}
-	s->busy = true;
-	pthread_mutex_unlock(&fake.lock);
-	rc = run(s, t, &addr);
-	pthread_mutex_lock(&fake.lock);
-	while (fake.hang && !fake.stop)
-		pthread_cond_wait(&fake.work, &fake.lock);
-	s->busy = false;
-	if (rc)
-		task_failed_locked(s, t, rc, addr);
-	else if (t->kind == FAKE_WAIT)
-		inherit_locked(s, t);
-	complete_locked(s);
-}
-
-static struct fake_stream *next_locked(struct fake_task **t)
-{
-	struct fake_stream *s, *best = NULL;
-	struct fake_task *task;
-	struct hal_list *n;
-
-	hal_list_for_each(n, &fake.streams) {
-		s = hal_list_entry(n, struct fake_stream, node);
-		if (!ready_locked(s, &task) || (best && best->base.priority <= s->base.priority))
-			continue;
-		best = s;
-		*t = task;
-	}
-	return best;
-}
-
-static void *work(void *arg)
-{
-	struct fake_stream *s;
-	struct fake_task *t = NULL;
-
-	(void)arg;
-	pthread_mutex_lock(&fake.lock);
-	while (!fake.stop) {
-		s = next_locked(&t);
-		if (s)
-			step_locked(s, t);
-		else
-			pthread_cond_wait(&fake.work, &fake.lock);
-	}
-	pthread_mutex_unlock(&fake.lock);
-	return NULL;
-}
-
-static void *call(void *arg)
-{
-	struct fake_stream *s;
-	struct fake_task t;
-
-	(void)arg;
-	pthread_mutex_lock(&fake.lock);
-	for (;;) {
-		while (!fake.stop && !calling)
-			pthread_cond_wait(&fake.work, &fake.lock);
-		if (fake.stop)
-			break;
-		s = calling;
-		t = s->ring[hal_load_relaxed(&s->head) % FAKE_QUEUED];
-		if (t.flags & NPU_CALLBACK_NOBLOCK) {
-			s->busy = false;
-			complete_locked(s);
-		}
-		pthread_mutex_unlock(&fake.lock);
-		hal_callback_enter();
-		t.fn(t.arg);
-		hal_callback_leave();
-		pthread_mutex_lock(&fake.lock);
-		if (!(t.flags & NPU_CALLBACK_NOBLOCK)) {
-			s->busy = false;
-			complete_locked(s);
-		}
-		calling = NULL;
-		pthread_cond_broadcast(&fake.work);
-	}
-	pthread_mutex_unlock(&fake.lock);
-	return NULL;
-}
-
-int fake_worker_start(void)
-{
-	pthread_condattr_t attr;
-	int rc;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&fake.work, &attr);
-	pthread_cond_init(&fake.done, &attr);
-	pthread_condattr_destroy(&attr);
-	hal_list_init(&fake.streams);
-	fake.stop = false;
-	rc = -hal_sys_libc.thread_create(&worker, work, NULL);
-	if (rc)
-		return rc;
-	rc = -hal_sys_libc.thread_create(&caller, call, NULL);
-	if (rc) {
-		fake.stop = true;
-		pthread_join(worker, NULL);
-	}
-	return rc;
-}
-
-void fake_worker_stop(void)
-{
-	pthread_mutex_lock(&fake.lock);
-	fake.stop = true;
-	pthread_cond_broadcast(&fake.work);
-	pthread_mutex_unlock(&fake.lock);
-	pthread_join(worker, NULL);
-	pthread_join(caller, NULL);
-	pthread_cond_destroy(&fake.work);
-	pthread_cond_destroy(&fake.done);
-}
-
-void fake_pause(bool paused)
-{
-	pthread_mutex_lock(&fake.lock);
-	fake.paused = paused;
-	pthread_cond_broadcast(&fake.work);
-	pthread_mutex_unlock(&fake.lock);
-}
 
 /* ---- streams ------------------------------------------------------------------------- */
 
@@ -401,7 +27,7 @@ static int stream_init(struct hal_stream *base)
 		return rc;
 	s->word = &words[hal_add_relaxed(&words_used, 1) % WORDS];
 	memset(&s->word->failed, 0, sizeof(s->word->failed));
-	publish_locked(s);
+	fake_publish_locked(s);
 	if (fake.timeline)
 		base->timeline = &s->word->word;
 	pthread_mutex_lock(&fake.lock);
@@ -422,7 +48,7 @@ static void stream_fini(struct hal_stream *base)
 
 	pthread_mutex_lock(&fake.lock);
 	/* the callback or the task of a lost device may still be in it */
-	while (calling == s || s->busy)
+	while (fake_calls_locked(s) || s->busy)
 		pthread_cond_wait(&fake.work, &fake.lock);
 	hal_list_del(&s->node);
 	to_fake_device(base->ctx->dev)->streams--;
@@ -593,7 +219,7 @@ static int stream_wait_host(struct hal_stream *base, uint64_t seq, uint64_t dead
 
 	hal_store_relaxed(&wait_flags, flags);
 	pthread_mutex_lock(&fake.lock);
-	while (!rc && completed(s) < seq)
+	while (!rc && fake_completed(s) < seq)
 		rc = wait_done_locked(deadline);
 	pthread_mutex_unlock(&fake.lock);
 	return rc;
@@ -623,7 +249,7 @@ static int stream_errors(struct hal_stream *base, struct hal_task_error *list, u
 		s->dropped = 0;
 		s->word->taken = true;
 	}
-	publish_locked(s);
+	fake_publish_locked(s);
 	pthread_mutex_unlock(&fake.lock);
 	return (int)n;
 }
@@ -648,7 +274,7 @@ static int stream_notify(struct hal_stream *base, uint64_t seq, int fd)
 	}
 	if (i == ARRAY_SIZE(s->notices))
 		rc = -ENOSPC;
-	notify_locked(s);
+	fake_notify_locked(s);
 	pthread_mutex_unlock(&fake.lock);
 	if (rc)
 		hal_sys_close(&hal_sys_libc, fd);
@@ -725,7 +351,7 @@ static int stream_at(struct hal_stream *base, struct hal_task_error *t)
 	if (!idle_locked(s)) {
 		k = &s->ring[hal_load_relaxed(&s->head) % FAKE_QUEUED];
 		t->seq = k->base.seq;
-		t->op = op_names[k->kind];
+		t->op = fake_op_names[k->kind];
 		t->place = k->base.place;
 		t->tag = k->base.tag;
 		rc = 0;
