@@ -276,8 +276,8 @@ void hal_stream_mark_state(struct hal_stream *s, bool stop);
  */
 int hal_stream_interrupted(struct hal_stream *s, uint64_t since);
 /*
- * Waits by the driver alone: reports nothing, whatever the device's state, unless it is LOST. What is
- * discarded meanwhile is done.
+ * Waits by the driver alone: reports nothing, whatever the device's state, unless it is LOST. What
+ * is discarded meanwhile is done.
  */
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
 /* The same as long as the device is OPEN; else, and then, 0: the caller looks at the state. */

@@ -291,9 +291,10 @@ int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, 
 	int rc = wait_driver(s, seq, deadline, flags, true);
 	struct hal_tls *t = hal_tls_peek();
 
-	if (rc != -ECANCELED)
+	if (rc != -ECANCELED && (!rc || rc == -ETIMEDOUT ||
+				 hal_load_acquire(&s->ctx->dev->state) != HAL_DEVICE_FAULTED))
 		return rc;
-	/* discarded by an abort or a stop: there is nothing left to wait for */
+	/* discarded by an abort, a stop or a fault: there is nothing left to wait for */
 	if (t)
 		t->error = before;
 	return 0;

@@ -262,23 +262,33 @@ static void *end_it(void *arg)
 	return NULL;
 }
 
-/* A stop discards what they wait for: so they are through, and nothing has failed. */
+static int fault_by_copy(npu_stream s, void *mem)
+{
+	uint64_t word;
+	int err = simnpu_fault_set("task:copy,do=link", NULL);
+
+	return err ? err : npu_memcpy_async(mem, &word, sizeof(word), NPU_COPY_AUTO, s);
+}
+
+/* A stop or fault discards what they wait for: so they are through, and nothing has failed. */
 TEST_F(recover, destroyed_beside_a_stop)
 {
 	int (*const end[])(struct ending *) = { end_stream, end_context };
 	struct ending e;
+	npu_stream other;
 	pthread_t th;
 	uint32_t i;
 
-	for (i = 0; i < 2; i++) {
-		e = (struct ending){ .end = end[i], .err = 1 };
+	for (i = 0; i < 4; i++) {
+		e = (struct ending){ .end = end[i % 2], .err = 1 };
+		OK(npu_stream_create(NULL, &other));
 		OK(npu_context_create(0, &e.ctx));
 		OK(npu_context_set(e.ctx));
 		OK(npu_stream_create(NULL, &e.s));
 		OK(delay(e.s, MINUTE));
 		OK(pthread_create(&th, NULL, end_it, &e));
 		usleep(50000);
-		OK(npu_device_stop(0, 5000));
+		OK(i < 2 ? npu_device_stop(0, 5000) : fault_by_copy(other, self->mem));
 		pthread_join(th, NULL);
 		EXPECT_EQ(0, e.err);
 		OK(npu_context_set(NPU_HANDLE(npu_context, 0)));
