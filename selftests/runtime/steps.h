@@ -67,15 +67,17 @@ struct step_hit {
 /* Whose steps they are: the caller's, or those of the library's own threads. */
 enum step_whose { STEP_MINE, STEP_THEIRS };
 
-/* What fails: read by every thread, written while nothing is armed. */
+/* What fails: the library's threads look at it, too. */
 static struct {
-	enum step_mode mode;
+	_Atomic enum step_mode mode;
 	uint32_t at;		/* 1: the next one; STEP_NONE: none */
 	uint32_t variant;	/* of the errno */
 	const char *rule;	/* STEP_FAULT: without nth= */
-	enum step_whose whose;
+	_Atomic enum step_whose whose;
 } step_plan;
 
+/* Protects: @at and @variant of step_plan, step_hit, and that nothing is counted when disarmed. */
+static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool step_armed;
 static _Atomic uint32_t step_count;
 static _Atomic uint32_t step_hits;
@@ -198,6 +200,7 @@ static int step_code(int call, unsigned long arg)
 static int step_now(int call, unsigned long arg)
 {
 	bool gives = call == STEP_NODE_IOCTL && step_gives(arg);
+	int code = 0;
 	uint32_t n;
 
 	if (!step_counts(call, arg) || step_by_device())
@@ -206,12 +209,16 @@ static int step_now(int call, unsigned long arg)
 	    (step_plan.mode == STEP_AGAIN && !step_repeats(call)) ||
 	    (step_plan.mode == STEP_LEFT && !gives))
 		return 0;
-	n = atomic_fetch_add(&step_count, 1) + 1;
-	if (n < step_plan.at || (n > step_plan.at && step_plan.mode != STEP_DRY))
-		return 0;
-	if (!atomic_fetch_add(&step_hits, 1))
-		step_hit = (struct step_hit){ call, arg, step_code(call, arg) };
-	return step_code(call, arg);
+	pthread_mutex_lock(&step_lock);
+	if (atomic_load(&step_armed)) {
+		n = atomic_fetch_add(&step_count, 1) + 1;
+		if (n == step_plan.at || (n > step_plan.at && step_plan.mode == STEP_DRY))
+			code = step_code(call, arg);
+		if (code && !atomic_fetch_add(&step_hits, 1))
+			step_hit = (struct step_hit){ call, arg, code };
+	}
+	pthread_mutex_unlock(&step_lock);
+	return code;
 }
 
 static void step_judge(enum hal_sys_call call, unsigned long arg, struct hal_sys_verdict *v)
@@ -320,6 +327,7 @@ static uint32_t step_seen(void)
 
 static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, enum step_whose whose)
 {
+	pthread_mutex_lock(&step_lock);
 	atomic_store(&step_count, 0);
 	atomic_store(&step_hits, 0);
 	step_hit = (struct step_hit){ .call = -1 };
@@ -327,6 +335,7 @@ static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, enum st
 	step_plan.variant = variant;
 	step_plan.at = at;
 	step_plan.whose = whose;
+	pthread_mutex_unlock(&step_lock);
 	step_mine = true;
 	if (step_by_device())
 		step_rule(at);
@@ -348,7 +357,9 @@ static bool step_note_seen(void)
 /* True: a step failed. */
 static bool step_disarm(void)
 {
+	pthread_mutex_lock(&step_lock);
 	atomic_store(&step_armed, false);
+	pthread_mutex_unlock(&step_lock);
 	step_mine = false;
 	if (step_by_device()) {
 		step_note_seen();
