@@ -24,10 +24,7 @@ static void cold(const void *arg)
 	bool hit;
 	int rc;
 
-	setenv("NPU_SIMNPU_DEVICES", "2", 1);
-	setenv("NPU_LOG_LEVEL", "none", 1);
-	calls_spare = step_spare;
-	steps_install();
+	prepare_process();
 	set_sizes();
 	take_census(&start);
 	fill(&s);

@@ -5,6 +5,9 @@
 #include "selftests/runtime/step_faults.h"
 
 FAULT_TEST(a_task_hangs, "device,dev=0,do=hang,ns=100000", -ETIME, false)
+FIRST_FAULT_TEST(a_task_hangs_at_first, "device,dev=0,do=hang,ns=100000", -ETIME, false)
+FIRST_FAULT_TEST(it_is_gone_at_first, "device,dev=0,do=gone", -ENODEV, false)
+FIRST_FAULT_TEST(memory_is_hit_at_first, "task,dev=0,do=ecc", -EHWPOISON, false)
 FAULT_TEST(no_sign_of_life, "device,dev=0,do=heartbeat", -EREMOTEIO, false)
 FAULT_TEST(all_are_plugged_elsewhere, "device,dev=0,do=reorder", -ENODEV, false)
 FAULT_TEST(the_link_of_the_other_fails, "device,dev=1,do=link", -ENOLINK, false)

@@ -122,12 +122,18 @@ static inline int valid_call(void)
 	       npu_memset(obj.q, 1, 64);
 }
 
-static inline bool bring_up(void)
+/* Before the first call of a process. */
+static inline void prepare_process(void)
 {
 	setenv("NPU_SIMNPU_DEVICES", "2", 1);
 	setenv("NPU_LOG_LEVEL", "none", 1);
 	calls_spare = step_spare;
 	steps_install();
+}
+
+static inline bool bring_up(void)
+{
+	prepare_process();
 	return !set_up() && !npu_stream_sync(obj.s, LONG_MS) && !valid_call();
 }
 
