@@ -239,14 +239,14 @@ static int read_what(struct reader *rd)
 
 static int read_number(struct reader *rd, size_t len, uint64_t min, uint64_t max, uint64_t *v)
 {
-	char text[24] = "", *end;
+	bool hex = len > 2 && rd->p[0] == '0' && rd->p[1] == 'x';
+	char *end;
 
-	if (!len || len >= sizeof(text) || *rd->p < '0' || *rd->p > '9')
+	if (!len || *rd->p < '0' || *rd->p > '9')
 		return wrong(rd, -EINVAL, "not a number:", len);
-	memcpy(text, rd->p, len);
 	errno = 0;
-	*v = strtoull(text, &end, 0);
-	if (*end)
+	*v = strtoull(rd->p, &end, hex ? 16 : 10);
+	if (end != rd->p + len)
 		return wrong(rd, -EINVAL, "not a number:", len);
 	if (errno || *v < min || *v > max)
 		return wrong(rd, -ERANGE, "out of range:", len);

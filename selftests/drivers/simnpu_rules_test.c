@@ -30,6 +30,10 @@ static const struct {
 	{ "task,nth=-1", -EINVAL, 9, "not a number" },
 	{ "task,nth=0", -ERANGE, 9, "out of range" },
 	{ "task,nth=99999999999999999999", -ERANGE, 9, "out of range" },
+	{ "task,nth=999999999999999999999999999999", -ERANGE, 9, "out of range" },
+	{ "task,nth=0x", -EINVAL, 9, "not a number" },
+	{ "task,dev=010x", -EINVAL, 9, "not a number" },
+	{ "task,dev=064", -ERANGE, 9, "out of range" },
 	{ "task,stream=0", -ERANGE, 12, "out of range" },
 	{ "task,dev=64", -ERANGE, 9, "out of range" },
 	{ "task,prob=1.1", -ERANGE, 10, "0 to 1" },
@@ -85,7 +89,7 @@ TEST(rules_that_are_accepted)
 		"ioctl:mem_create,code=ENOSPC,nth=2,times=3", "sys:futex,do=late,ns=1",
 		"task,prob=0", "task,prob=1", "task,prob=.5,seed=18446744073709551615",
 		"task,prob=0.000001", "alloc:any", "ioctl:any,do=gone", "task,code=4095",
-		"task,code=ENOTTY", "sys:any,code=EINTR",
+		"task,code=ENOTTY", "sys:any,code=EINTR", "task,nth=08", "task,dev=063",
 	};
 	size_t i;
 
