@@ -352,7 +352,7 @@ static bool is_hung(const struct hal_device *hal)
 	return hal_load_acquire(&hal->hung);
 }
 
-/* Closes a device whose contexts are gone, or, hung, gives it up; unless it is not ours any more. */
+/* Closes a device whose contexts are gone, or, hung, gives it up; if it still is ours. */
 static void let_go(int d, struct hal_device *hal, bool hung)
 {
 	bool ours = forget(d, hal);
