@@ -174,9 +174,9 @@ static void do_ioctl(bool raw)
 
 /* ---- shared memory -------------------------------------------------------------------- */
 
-/* All but the seq. The device may read it meanwhile: that is a race, by intent. */
+/* The seq last. The device may read all of it meanwhile: that is a race, by intent. */
 HAL_NO_TSAN __attribute__((noinline))
-static void write_body(struct simnpu_desc *to, const struct simnpu_desc *d)
+static void write_desc(struct simnpu_desc *to, const struct simnpu_desc *d, uint64_t seq)
 {
 	const uint64_t *from = (const uint64_t *)d;
 	volatile uint64_t *word = (uint64_t *)to;
@@ -184,6 +184,7 @@ static void write_body(struct simnpu_desc *to, const struct simnpu_desc *d)
 
 	for (i = 1; i < sizeof(*d) / sizeof(*word); i++)
 		word[i] = from[i];
+	hal_shm_store_release(&to->seq, seq);
 }
 
 static void write_slot(struct segment *s, uint32_t pos, struct simnpu_desc *d, uint64_t seq)
@@ -191,8 +192,7 @@ static void write_slot(struct segment *s, uint32_t pos, struct simnpu_desc *d, u
 	struct simnpu_desc *to = (struct simnpu_desc *)s->at + pos;
 
 	tame_desc(d, to);
-	write_body(to, d);
-	hal_shm_store_release(&to->seq, seq);
+	write_desc(to, d, seq);
 }
 
 static struct segment *some_segment(void)
