@@ -145,8 +145,10 @@ so-ldflags := $(if $(CONFIG_HAVE_PACKED_RELOCS),-Wl$(comma)-z$(comma)pack-relati
 libs := -lpthread -ldl
 
 # A change of compiler or flags builds everything again; one of the list of objects links again.
-# $(call remember,FILE,TEXT): FILE holds TEXT, and is only written when that is new
-remember = $(if $(subst x$2,,x$(file <$1))$(subst x$(file <$1),,x$2),$(file >$1,$2))
+# $(call remember,FILE,TEXT): FILE holds TEXT, and is only written when that is new. Stripped: at
+# some lengths make 4.3 reads the newline at the end, too.
+same = $(if $(subst x$1,,x$2)$(subst x$2,,x$1),,y)
+remember = $(if $(call same,$(strip $2),$(strip $(file <$1))),,$(file >$1,$2))
 stamp := include/config/flags
 $(call remember,$(stamp),$(CC) $(CXX) $(AR) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(base-cflags) \
 	$(cold-cflags) $(hot-objs) $(ldflags) $(so-ldflags))
@@ -258,8 +260,9 @@ endif
 # and not what is chosen here
 given = $(foreach v,CROSS_COMPILE CC CXX CFLAGS CPPFLAGS LDFLAGS,$(if \
 	$(filter file undefined,$(origin $v)),,$v='$($v)'))
-run-tests = JOBS='$(JOBS)' BUILD_ARGS="srctree='$(srctree)' $(given)" $(srctree)/scripts/run-tests.sh \
-	-p '$(filter-out $(tests-alone),$1)' -a '$(filter $(tests-alone),$1)' -n '$(stray)'
+run-tests = JOBS='$(JOBS)' BUILD_ARGS="srctree='$(srctree)' $(given)" \
+	$(srctree)/scripts/run-tests.sh -p '$(filter-out $(tests-alone),$1)' \
+	-a '$(filter $(tests-alone),$1)' -n '$(stray)'
 
 all: $(if $(CONFIG_STATIC),,$(so) libnpu.so) libnpu.a libnpu.pc $(progs) \
 	$(filter-out selftests/%,$(modules))

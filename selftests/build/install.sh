@@ -33,8 +33,8 @@ installed() {	# as list: every file, its kind and mode
 
 install_all() {	# other tests run meanwhile: what they use is not made again
 	in_tree install PREFIX="$prefix" >"$work/make" || { cat "$work/make"; return 1; }
-	! grep -E '^  (CC|CXX|LD|AR) ' "$work/make" && for f in lib/libnpu.so.0 lib/libnpu.so lib/libnpu.a \
-		lib/pkgconfig/libnpu.pc include/npu/npu.h; do
+	! grep -E '^  (CC|CXX|LD|AR) ' "$work/make" && for f in lib/libnpu.so.0 lib/libnpu.so \
+		lib/libnpu.a lib/pkgconfig/libnpu.pc include/npu/npu.h; do
 		[ -e "$prefix/$f" ] || { echo "not installed: $f"; return 1; }
 	done
 }
