@@ -321,6 +321,14 @@ struct hal_device_ops {
  * @callback: call a host function on the library's callback thread of the context. Only with
  *	NPU_CAP_CALLBACK. [C-STREAM-6] The stream goes on when it has returned, or at once with
  *	NPU_CALLBACK_NOBLOCK; [C-STREAM-7] blocking calls inside it give -EDEADLK
+ * @host: have the host carry a task out. Only with NPU_CAP_HOST_TASK. [C-STREAM-16] @begin is
+ *	called when its turn has come, on a thread of the library, in order within the stream, and
+ *	never waits; callbacks that take long don't keep it waiting. The stream goes on at @host_done.
+ *	[C-STREAM-17] Of one that was discarded, @begin is not called once @abort or the device's
+ *	@stop has returned 0
+ * @host_done: a task that @host began is done: outside the lock, from any thread, with a
+ *	reference. @code: 0, or the negative errno with which it fails. [C-STREAM-18] Of one that was
+ *	discarded meanwhile it does nothing. Only with NPU_CAP_HOST_TASK
  *
  * @kick: wake the device, after a submission gave 1: outside the lock, which is dropped first, with
  *	a reference taken under it. Must not fail: what could not be woken is woken by the next
@@ -363,6 +371,9 @@ struct hal_stream_ops {
 	int (*record)(struct hal_stream *s, const struct hal_task *t, struct hal_event *e);
 	int (*callback)(struct hal_stream *s, const struct hal_task *t, void (*fn)(void *arg),
 			void *arg, uint32_t flags);
+	int (*host)(struct hal_stream *s, const struct hal_task *t, void (*begin)(void *arg),
+		    void *arg);
+	void (*host_done)(struct hal_stream *s, uint64_t seq, int code);
 	void (*kick)(struct hal_stream *s);
 	int (*prepare_wait)(struct hal_stream *s, struct hal_stream *other);
 	int (*prepare)(struct hal_stream *s);
@@ -415,7 +426,9 @@ struct hal_event_ops {
  * @host_unregister: the opposite; the memory stays the caller's
  * @copy: copy now, ordered with no stream; done when it returns
  * @fill: set bytes now
- * @window_open: make device memory a host range for file I/O. Only with NPU_CAP_IO_WINDOW
+ * @window_open: make device memory a host range for file I/O. Only with NPU_CAP_IO_WINDOW.
+ *	[C-MEM-9] What the host writes there, tasks that begin afterwards read, and the other way
+ *	round. Several windows may overlap. Return: 0, -EHWPOISON, -EOPNOTSUPP (not of this memory)
  * @window_close: the opposite
  * @reserve: reserve device addresses. Only with NPU_CAP_VMM, as are the next five
  * @release: give them back

@@ -80,6 +80,34 @@ int hal_mem_host_unregister(void *ptr);
 
 int hal_pointer_info(const void *ptr, struct hal_pointer *info);
 
+/**
+ * struct hal_window - device memory as a host range, for file I/O
+ * @host: where the host finds it
+ * @mem: the allocation, one reference: it stays where it is while the window is open, even if it is
+ *	freed meanwhile
+ * @offset: where in the allocation the window begins
+ * @size: its bytes
+ */
+struct hal_window {
+	char *host;
+	struct hal_memory *mem;
+	uint64_t offset;
+	size_t size;
+};
+
+/**
+ * hal_window_open() - open device memory for file I/O
+ * @ptr: its first byte
+ * @size: how many
+ * @w: out: the window; empty on failure
+ *
+ * Return: 0, -EINVAL (not device memory, or it leaves its allocation), -EHWPOISON (it is unsafe),
+ * -EOPNOTSUPP (without NPU_CAP_IO_WINDOW, or not here), the device's state.
+ */
+int hal_window_open(void *ptr, size_t size, struct hal_window *w);
+/* The opposite; of an empty one nothing. */
+void hal_window_close(struct hal_window *w);
+
 /*
  * [C-MEM-8] Copies from unsafe memory give -EHWPOISON. A copy or fill that covers the allocation
  * whole makes it safe, from its submission on, and so does this. ptr: the start of an allocation

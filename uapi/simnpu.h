@@ -670,6 +670,9 @@ struct simnpu_kernel {
 
 /* ---- host callbacks ---------------------------------------------------- */
 
+/* simnpu_callback.flags */
+#define SIMNPU_CALLBACK_HOST	(1u << 0)
+
 /**
  * struct simnpu_callback - SIMNPU_IOCTL_CALLBACK_NEXT, SIMNPU_IOCTL_CALLBACK_DONE
  * @deadline_ns: in: NEXT: as in struct simnpu_wait
@@ -678,10 +681,12 @@ struct simnpu_kernel {
  * @seq: NEXT: out: its sequence number; DONE: in
  * @fn: NEXT: out: from the task; DONE: in: zero
  * @arg: NEXT: out: from the task; DONE: in: zero
- * @flags: NEXT: out: SIMNPU_DESC_NOBLOCK if the queue has gone on; DONE: in: zero
+ * @flags: NEXT: in: SIMNPU_CALLBACK_HOST or 0; out: SIMNPU_DESC_NOBLOCK if the queue has gone on;
+ *	DONE: in: zero
  * @code: DONE: in: 0, or a positive errno with which the task fails; NEXT: in: zero
  *
- * NEXT takes the oldest callback whose turn has come; ETIME: none came in time;
+ * NEXT takes the oldest callback whose turn has come, with SIMNPU_CALLBACK_HOST the oldest
+ * SIMNPU_OP_HOST instead; ETIME: none came in time;
  * ECANCELED: CALLBACK_STOP was called. DONE lets the queue go on; it is not called for one
  * that does not block. One of a task that was discarded meanwhile does nothing.
  */
@@ -765,6 +770,7 @@ enum simnpu_op {
 	SIMNPU_OP_CALLBACK = 8,
 	SIMNPU_OP_VALUE_WRITE = 9,	/* reserved */
 	SIMNPU_OP_VALUE_WAIT = 10,	/* reserved */
+	SIMNPU_OP_HOST = 11,
 };
 
 /* simnpu_desc.flags */
@@ -792,7 +798,9 @@ enum simnpu_op {
  * @wait: WAIT: until the queue @wait.queue, of this open file or imported, has
  *	completed @wait.seq; one that is destroyed has completed all
  * @record: RECORD: note the time in @record.event, of the queue's context; 0: nowhere
- * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT
+ * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT. HOST: the same, for a
+ *	task that the host carries out: it is given out apart from callbacks, which may take long,
+ *	and takes no flags
  * @word: the same as words
  * @link: LINK: the ring goes on at the arena's @link.ring, which has @link.slots
  *	slots; that can be the start of the same segment

@@ -12,6 +12,7 @@
 #include "npu/event.h"
 #include "npu/guard.h"
 #include "npu/init.h"
+#include "npu/io.h"
 #include "npu/kernel.h"
 #include "npu/memory.h"
 #include "npu/option.h"
