@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct flock;
+struct stat;
 struct timespec;
 
 /**
@@ -33,6 +35,9 @@ struct timespec;
  * @memfd_create: as memfd_create(2)
  * @eventfd: as eventfd(2)
  * @dup: as dup(2), close-on-exec
+ * @fstat: as fstat(2)
+ * @fallocate: as fallocate(2)
+ * @lock: as fcntl(2) with F_OFD_SETLK or F_OFD_GETLK
  * @read: as read(2)
  * @write: as write(2)
  * @futex: as futex(2) with FUTEX_WAIT_BITSET (absolute CLOCK_MONOTONIC time-out or NULL) or
@@ -60,6 +65,9 @@ struct hal_sys_ops {
 	int (*memfd_create)(const char *name, unsigned int flags);
 	int (*eventfd)(unsigned int value, int flags);
 	int (*dup)(int fd);
+	int (*fstat)(int fd, struct stat *st);
+	int (*fallocate)(int fd, int mode, off_t offset, off_t size);
+	int (*lock)(int fd, int cmd, struct flock *lock);
 	ssize_t (*read)(int fd, void *buf, size_t size);
 	ssize_t (*write)(int fd, const void *buf, size_t size);
 	long (*futex)(uint32_t *word, int op, uint32_t value, const struct timespec *timeout);
@@ -96,6 +104,8 @@ int hal_sys_ioctl(const struct hal_sys_ops *ops, int fd, unsigned long request, 
 int hal_sys_mmap(const struct hal_sys_ops *ops, size_t size, int prot, int flags, int fd,
 		 uint64_t offset, void **addr);
 int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size);
+/* At an address of the caller's, in place of what is there (MAP_FIXED); the process's operations. */
+int hal_sys_mmap_at(void *addr, size_t size, int prot, int flags, int fd, uint64_t offset);
 
 int hal_sys_mprotect(void *addr, size_t size, int prot);
 int hal_sys_madvise(void *addr, size_t size, int advice);
@@ -104,6 +114,15 @@ int hal_sys_munlock(const void *addr, size_t size);
 int hal_sys_memfd(const char *name);
 int hal_sys_eventfd(void);
 int hal_sys_dup(int fd);
+int hal_sys_fstat(int fd, struct stat *st);
+/* Room in a file, which grows with it; -EFBIG and no signal where RLIMIT_FSIZE forbids it. */
+int hal_sys_fallocate(int fd, uint64_t offset, uint64_t size);
+/* Gives room back in the middle of a file, which reads as zeros then. */
+int hal_sys_punch(int fd, uint64_t offset, uint64_t size);
+/* Locks of the open file description: F_RDLCK, F_WRLCK, F_UNLCK; -EAGAIN: another has it. */
+int hal_sys_lock(int fd, int type, uint64_t offset, uint64_t size);
+/* 1: another description has a lock there, 0: none. */
+int hal_sys_locked(int fd, uint64_t offset, uint64_t size);
 /* Whole buffers: a short read or write is repeated; end of file is -ENODATA. */
 int hal_sys_read(int fd, void *buf, size_t size);
 int hal_sys_write(int fd, const void *buf, size_t size);

@@ -144,6 +144,21 @@ static int judged_dup(int fd)
 	return JUDGED(dup, 0, -1, fd);
 }
 
+static int judged_fstat(int fd, struct stat *st)
+{
+	return JUDGED(fstat, 0, -1, fd, st);
+}
+
+static int judged_fallocate(int fd, int mode, off_t offset, off_t size)
+{
+	return JUDGED(fallocate, (unsigned long)mode, -1, fd, mode, offset, size);
+}
+
+static int judged_lock(int fd, int cmd, struct flock *lock)
+{
+	return JUDGED(lock, (unsigned long)cmd, -1, fd, cmd, lock);
+}
+
 static ssize_t judged_read(int fd, void *buf, size_t size)
 {
 	return JUDGED(read, 0, -1, fd, buf, size);
@@ -211,6 +226,9 @@ static const struct hal_sys_ops judged = {
 	.memfd_create = judged_memfd_create,
 	.eventfd = judged_eventfd,
 	.dup = judged_dup,
+	.fstat = judged_fstat,
+	.fallocate = judged_fallocate,
+	.lock = judged_lock,
 	.read = judged_read,
 	.write = judged_write,
 	.futex = judged_futex,

@@ -28,6 +28,9 @@
 	X(memfd_create, EMFILE)	\
 	X(eventfd, EMFILE)	\
 	X(dup, EMFILE)		\
+	X(fstat, EIO)		\
+	X(fallocate, ENOSPC)	\
+	X(lock, ENOLCK)		\
 	X(read, EIO)		\
 	X(write, EIO)		\
 	X(futex, EINTR)		\

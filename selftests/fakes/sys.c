@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "selftests/fakes/sys.h"
 
@@ -141,6 +142,21 @@ static int fake_dup(int fd)
 	CALL(DUP, -1, dup(fd));
 }
 
+static int fake_fstat(int fd, struct stat *st)
+{
+	CALL(FSTAT, -1, fstat(fd, st));
+}
+
+static int fake_fallocate(int fd, int mode, off_t offset, off_t size)
+{
+	CALL(FALLOCATE, -1, fallocate(fd, mode, offset, size));
+}
+
+static int fake_lock(int fd, int cmd, struct flock *l)
+{
+	CALL(LOCK, -1, lock(fd, cmd, l));
+}
+
 static int fake_memfd_create(const char *name, unsigned int flags)
 {
 	fake_sys_seen.memfd_flags = flags;
@@ -228,6 +244,9 @@ const struct hal_sys_ops fake_sys = {
 	.mlock = fake_mlock,
 	.munlock = fake_munlock,
 	.dup = fake_dup,
+	.fstat = fake_fstat,
+	.fallocate = fake_fallocate,
+	.lock = fake_lock,
 	.memfd_create = fake_memfd_create,
 	.eventfd = fake_eventfd,
 	.read = fake_read,

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,10 +52,12 @@ static bool is_open(int fd)
 /* Calls an operation; true: it said that it failed, by errno. */
 static bool failed(const struct hal_sys_ops *o, enum hal_sys_call call, char *page, int fd)
 {
+	struct flock l = { .l_type = F_WRLCK };
 	uint32_t word = 0;
+	struct stat st;
 	pthread_t t;
 	void *p;
-	int n;
+	int n, err;
 
 	errno = 0;
 	switch (call) {
@@ -89,6 +92,15 @@ static bool failed(const struct hal_sys_ops *o, enum hal_sys_call call, char *pa
 	case HAL_SYS_dup:
 		n = o->dup(fd);
 		break;
+	case HAL_SYS_fstat:
+		return o->fstat(fd, &st) == -1;
+	case HAL_SYS_fallocate:
+		n = hal_sys_libc.memfd_create("test", 0);
+		err = o->fallocate(n, 0, 0, PAGE);
+		close(n);
+		return err == -1;
+	case HAL_SYS_lock:
+		return o->lock(fd, F_OFD_GETLK, &l) == -1;
 	case HAL_SYS_read:
 		return o->read(fd, page, 1) == -1;
 	case HAL_SYS_write:

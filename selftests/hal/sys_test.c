@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "selftests/npu_kselftest.h"
@@ -46,9 +48,10 @@ static void *nothing(void *arg)
 static int by_wrapper(enum fake_sys_call call, void *map, size_t size)
 {
 	char byte = 0;
+	struct stat st;
 	pthread_t t;
 	void *p;
-	int fd;
+	int fd, rc;
 
 	switch (call) {
 	case FAKE_SYS_OPEN:
@@ -69,6 +72,18 @@ static int by_wrapper(enum fake_sys_call call, void *map, size_t size)
 	case FAKE_SYS_DUP:
 		fd = hal_sys_dup(0);
 		break;
+	case FAKE_SYS_FSTAT:
+		return hal_sys_fstat(0, &st);
+	case FAKE_SYS_FALLOCATE:
+		fd = hal_sys_memfd("test");
+		rc = hal_sys_fallocate(fd, 0, size);
+		hal_sys_close(&fake_sys, fd);
+		return rc;
+	case FAKE_SYS_LOCK:
+		fd = hal_sys_memfd("test");
+		rc = hal_sys_lock(fd, F_WRLCK, 0, 1);
+		hal_sys_close(&fake_sys, fd);
+		return rc;
 	case FAKE_SYS_MEMFD:
 		fd = hal_sys_memfd("test");
 		break;
@@ -103,6 +118,7 @@ TEST_F(sys, signals_are_no_failure)
 	static const enum fake_sys_call calls[] = {
 		FAKE_SYS_OPEN, FAKE_SYS_MPROTECT, FAKE_SYS_MADVISE, FAKE_SYS_MLOCK,
 		FAKE_SYS_MUNLOCK, FAKE_SYS_DUP, FAKE_SYS_MEMFD, FAKE_SYS_EVENTFD,
+		FAKE_SYS_FSTAT, FAKE_SYS_FALLOCATE, FAKE_SYS_LOCK,
 	};
 	unsigned int i;
 
@@ -205,6 +221,82 @@ TEST_F(sys, reads_and_writes_are_whole)
 	fake_sys_short(SIZE_MAX);
 	EXPECT_EQ(-EIO, hal_sys_write(fd, in, 1));
 	fake_sys_short(0);
+	hal_sys_close(&fake_sys, fd);
+}
+
+TEST_F(sys, room_in_a_file)
+{
+	struct rlimit r, old;
+	int fd = hal_sys_memfd("test");
+	struct stat st;
+
+	ASSERT_LE(0, fd);
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 2, 1, EINTR);
+	EXPECT_EQ(0, hal_sys_fallocate(fd, 0, 20 << 20));
+	EXPECT_EQ(4, fake_sys_calls(FAKE_SYS_FALLOCATE));
+	EXPECT_EQ(0, hal_sys_fstat(fd, &st));
+	EXPECT_EQ(20 << 20, st.st_size);
+	EXPECT_EQ((20 << 20) / 512, st.st_blocks);
+	EXPECT_EQ(0, hal_sys_punch(fd, 1 << 20, 18 << 20));
+	EXPECT_EQ(0, hal_sys_fstat(fd, &st));
+	EXPECT_EQ(20 << 20, st.st_size);
+	EXPECT_EQ((2 << 20) / 512, st.st_blocks);
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 2, 1, ENOSPC);
+	EXPECT_EQ(-ENOSPC, hal_sys_fallocate(fd, 0, 20 << 20));
+	/* no signal, which would end the test */
+	ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &old));
+	r = (struct rlimit){ 1 << 20, old.rlim_max };
+	ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &r));
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 0, 0, 0);
+	EXPECT_EQ(-EFBIG, hal_sys_fallocate(fd, 0, (1 << 20) + 1));
+	EXPECT_EQ(-EFBIG, hal_sys_fallocate(fd, UINT64_MAX, 2));
+	EXPECT_EQ(0, fake_sys_calls(FAKE_SYS_FALLOCATE));
+	EXPECT_EQ(0, hal_sys_fallocate(fd, 0, 1 << 20));
+	setrlimit(RLIMIT_FSIZE, &old);
+	hal_sys_close(&fake_sys, fd);
+}
+
+TEST_F(sys, locks_of_a_description)
+{
+	int fd = hal_sys_memfd("test"), other;
+	char path[32];
+
+	ASSERT_LE(0, fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = hal_sys_open(&fake_sys, path, O_RDWR);
+	ASSERT_LE(0, other);
+	EXPECT_EQ(0, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	EXPECT_EQ(0, hal_sys_locked(fd, 10, 10));
+	EXPECT_EQ(1, hal_sys_locked(other, 19, 1));
+	EXPECT_EQ(0, hal_sys_locked(other, 20, 1));
+	EXPECT_EQ(-EAGAIN, hal_sys_lock(other, F_RDLCK, 0, 11));
+	EXPECT_EQ(0, hal_sys_lock(fd, F_RDLCK, 10, 10));
+	EXPECT_EQ(0, hal_sys_lock(other, F_RDLCK, 0, 11));
+	EXPECT_EQ(-EAGAIN, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	/* a description ends with its last descriptor */
+	hal_sys_close(&fake_sys, other);
+	EXPECT_EQ(0, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	EXPECT_EQ(0, hal_sys_lock(fd, F_UNLCK, 0, 0));
+	fake_sys_fail(FAKE_SYS_LOCK, 1, 1, EACCES);
+	EXPECT_EQ(-EAGAIN, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	fake_sys_fail(FAKE_SYS_LOCK, 1, 1, ENOLCK);
+	EXPECT_EQ(-ENOLCK, hal_sys_locked(fd, 10, 10));
+	hal_sys_close(&fake_sys, fd);
+	EXPECT_EQ(-EBADF, hal_sys_lock(fd, F_WRLCK, 0, 1));
+}
+
+TEST_F(sys, mapped_where_it_is_wanted)
+{
+	int fd = hal_sys_memfd("test");
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, hal_sys_fallocate(fd, 0, self->page));
+	*(char *)self->map = 1;
+	fake_sys_fail(FAKE_SYS_MMAP, 1, 1, ENOMEM);
+	EXPECT_EQ(-ENOMEM, hal_sys_mmap_at(self->map, self->page, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(1, *(char *)self->map);
+	EXPECT_EQ(0, hal_sys_mmap_at(self->map, self->page, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(0, *(char *)self->map);
 	hal_sys_close(&fake_sys, fd);
 }
 

@@ -124,6 +124,8 @@ static bool step_wants(int call, unsigned long arg)
 	case HAL_SYS_memfd_create:
 	case HAL_SYS_eventfd:
 	case HAL_SYS_dup:
+	case HAL_SYS_fallocate:
+	case HAL_SYS_lock:
 	case HAL_SYS_thread_create:
 	case HAL_SYS_alloc:
 	case HAL_SYS_dlopen:
@@ -147,6 +149,9 @@ static bool step_repeats(int call)
 	case HAL_SYS_memfd_create:
 	case HAL_SYS_eventfd:
 	case HAL_SYS_dup:
+	case HAL_SYS_fstat:
+	case HAL_SYS_fallocate:
+	case HAL_SYS_lock:
 	case HAL_SYS_read:
 	case HAL_SYS_write:
 	case HAL_SYS_futex:
