@@ -82,21 +82,29 @@ struct hal_device_info {
  * @total: bytes
  * @free: bytes that can be allocated, in pieces perhaps
  * @used: bytes that this process holds
+ * @others: bytes that other processes hold
+ * @quota: bytes that this process may hold, 0: no fewer than the device has
  */
 struct hal_mem_info {
 	uint64_t total;
 	uint64_t free;
 	uint64_t used;
+	uint64_t others;
+	uint64_t quota;
 };
 
 /**
- * struct hal_usage - what exists on a device
+ * struct hal_usage - what exists on a device, of all processes together
  * @streams: streams
  * @events: timed events
+ * @stream_quota: streams that this process may have, 0: no fewer than the device has
+ * @event_quota: timed events that it may have, in the same way
  */
 struct hal_usage {
 	uint32_t streams;
 	uint32_t events;
+	uint32_t stream_quota;
+	uint32_t event_quota;
 };
 
 /**

@@ -103,7 +103,7 @@ struct simnpu_version {
  * struct simnpu_info - SIMNPU_IOCTL_INFO: what the device is and has
  * @caps: out: SIMNPU_CAP_*
  * @mem_total: out: bytes of device memory
- * @mem_free: out: bytes that can still be allocated
+ * @mem_free: out: bytes that the caller can still allocate
  * @va_start: out: lowest device address
  * @va_size: out: bytes of device addresses
  * @mem_align: out: alignment of every allocation, a power of two
@@ -115,8 +115,8 @@ struct simnpu_version {
  * @max_queued: out: tasks that one queue may hold
  * @priorities: out: queue priorities, 0 (first) to priorities - 1
  * @args_max: out: bytes of arguments of one launch
- * @queues: out: queues that exist
- * @events: out: timed events that exist
+ * @queues: out: queues that exist, all openers together
+ * @events: out: timed events that exist, all openers together
  * @state: out: SIMNPU_STATE_*
  * @generation: out: grows with each restart
  * @utilization: out: per cent of core time that was busy of late, 0 to 100
@@ -135,6 +135,10 @@ struct simnpu_version {
  * @pad2: out: zero
  * @bus: out: where the part sits, zero-terminated. Stays with the part, whatever its node
  *	is called: by this it is known again
+ * @mem_others: out: bytes of device memory that other processes hold
+ * @mem_quota: out: bytes that this process may hold, 0: no fewer than the device has
+ * @queue_quota: out: queues that it may have, 0: no fewer than there may be
+ * @event_quota: out: timed events that it may have, in the same way
  */
 struct simnpu_info {
 	__u64 caps;
@@ -168,6 +172,10 @@ struct simnpu_info {
 	__u32 cause;
 	__u32 pad2;
 	char bus[SIMNPU_NAME_LEN];
+	__u64 mem_others;
+	__u64 mem_quota;
+	__u32 queue_quota;
+	__u32 event_quota;
 };
 
 /**
@@ -896,8 +904,29 @@ struct simnpu_desc_pitch {
 #define SIMNPU_INSTANCE_MAGIC 0x75706e6d69736e69ull
 #define SIMNPU_INSTANCE_SLOTS 128
 
+/*
+ * The devices of a named instance belong to all processes of one user that open them under its
+ * name. What they share is a file; all else, memory too, is each one's own, and what a process does
+ * to a device's state (DEVICE_STOP, faults) is seen by it alone.
+ *
+ * Locks of open file descriptions say who is there; they end with the process, however it ends:
+ *
+ * - byte SIMNPU_INSTANCE_LOCK_FILE: a read lock of each that has the file open. Who gets a write
+ *   lock is alone, and sets the file up: it is the first one's options that count.
+ * - byte SIMNPU_INSTANCE_LOCK_ACCOUNTS: a write lock while something is charged.
+ * - the bytes of a slot: a write lock of its owner. A slot that another can lock is free, whatever
+ *   it says.
+ *
+ * To charge something, its owner adds it to his slot, passes a full barrier, sums the slots of the
+ * device up, and takes it back if that is over the limit: so the limit holds even where the
+ * lock of the accounts is not waited for, because its owner was stopped. With the lock, nothing is
+ * refused in vain.
+ */
+#define SIMNPU_INSTANCE_LOCK_FILE	0
+#define SIMNPU_INSTANCE_LOCK_ACCOUNTS	1
+
 /**
- * struct simnpu_instance_slot - one open of one device by one process
+ * struct simnpu_instance_slot - a device as one process uses it
  * @owner: boot-unique number of the opener, 0: free
  * @mem: bytes of device memory that it holds
  * @queues: queues that it holds
@@ -906,8 +935,7 @@ struct simnpu_desc_pitch {
  * @device: number of the device
  * @pad: zero
  *
- * The opener holds an open-file-description lock on the slot's bytes; a slot
- * that can be locked by another is free, whatever it says.
+ * Written by its owner alone.
  */
 struct simnpu_instance_slot {
 	__u64 owner;
@@ -921,20 +949,22 @@ struct simnpu_instance_slot {
 
 /**
  * struct simnpu_instance - the file of a named instance
- * @magic: SIMNPU_INSTANCE_MAGIC
+ * @magic: SIMNPU_INSTANCE_MAGIC; written last
  * @major: SIMNPU_ABI_MAJOR
  * @slots: SIMNPU_INSTANCE_SLOTS
  * @devices: devices of the instance
  * @pad: zero
+ * @memory: bytes of memory of each
  * @part: name of the part
- * @slot: the opens
+ * @slot: who uses which device
  */
 struct simnpu_instance {
 	__u64 magic;
 	__u32 major;
 	__u32 slots;
 	__u32 devices;
-	__u32 pad[3];
+	__u32 pad;
+	__u64 memory;
 	char part[SIMNPU_NAME_LEN];
 	struct simnpu_instance_slot slot[SIMNPU_INSTANCE_SLOTS];
 };

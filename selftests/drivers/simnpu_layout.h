@@ -20,7 +20,7 @@ SIZE(struct simnpu_version, 8);
 AT(struct simnpu_version, major, 0);
 AT(struct simnpu_version, minor, 4);
 
-SIZE(struct simnpu_info, 224);
+SIZE(struct simnpu_info, 248);
 AT(struct simnpu_info, caps, 0);
 AT(struct simnpu_info, mem_total, 8);
 AT(struct simnpu_info, mem_free, 16);
@@ -52,6 +52,10 @@ AT(struct simnpu_info, restarts, 176);
 AT(struct simnpu_info, cause, 184);
 AT(struct simnpu_info, pad2, 188);
 AT(struct simnpu_info, bus, 192);
+AT(struct simnpu_info, mem_others, 224);
+AT(struct simnpu_info, mem_quota, 232);
+AT(struct simnpu_info, queue_quota, 240);
+AT(struct simnpu_info, event_quota, 244);
 
 SIZE(struct simnpu_time, 16);
 AT(struct simnpu_time, device_ns, 0);
@@ -316,6 +320,7 @@ AT(struct simnpu_instance, major, 8);
 AT(struct simnpu_instance, slots, 12);
 AT(struct simnpu_instance, devices, 16);
 AT(struct simnpu_instance, pad, 20);
+AT(struct simnpu_instance, memory, 24);
 AT(struct simnpu_instance, part, 32);
 AT(struct simnpu_instance, slot, 64);
 NUMBER(SIMNPU_IOCTL_VERSION, 0x80084e00u);
