@@ -91,123 +91,6 @@ void model_populate(char *p, uint64_t size, int *rc)
 		__atomic_fetch_or((char *)a, 0, __ATOMIC_RELAXED);
 }
 
-/* ---- extents ------------------------------------------------------------------ */
-
-static uint32_t bin_of(uint64_t size)
-{
-	uint32_t bin = 63 - (uint32_t)__builtin_clzll(size / MODEL_ALIGN);
-
-	return bin < MODEL_BINS ? bin : MODEL_BINS - 1;
-}
-
-static void bin_add(struct model_memory *m, struct model_extent *e)
-{
-	struct hal_list *bin = &m->bins[bin_of(e->range.size)];
-
-	/* in front: what was freed last has its pages and is in the cache */
-	e->bin.next = bin->next;
-	e->bin.prev = bin;
-	bin->next->prev = &e->bin;
-	bin->next = &e->bin;
-}
-
-static bool fits(const struct model_extent *e, uint64_t size, uint64_t align, uint64_t *start)
-{
-	*start = hal_align_up(e->range.start, align);
-	return *start >= e->range.start && *start - e->range.start <= e->range.size &&
-	       e->range.size - (*start - e->range.start) >= size;
-}
-
-static struct model_extent *find_free(struct model_memory *m, uint64_t size, uint64_t align,
-				      uint64_t *start)
-{
-	struct model_extent *e;
-	struct hal_list *pos;
-	uint32_t bin;
-
-	for (bin = bin_of(size); bin < MODEL_BINS; bin++) {
-		hal_list_for_each(pos, &m->bins[bin]) {
-			e = hal_list_entry(pos, struct model_extent, bin);
-			if (fits(e, size, align, start))
-				return e;
-		}
-	}
-	return NULL;
-}
-
-/* Cuts a free extent at an address: the upper part becomes one of its own. */
-static struct model_extent *cut(struct model_extent *e, uint64_t at)
-{
-	struct model_extent *n = hal_zalloc(sizeof(*n));
-
-	if (!n)
-		return NULL;
-	n->range.start = at;
-	n->range.size = e->range.start + e->range.size - at;
-	e->range.size = at - e->range.start;
-	n->prev = e;
-	n->next = e->next;
-	if (n->next)
-		n->next->prev = n;
-	e->next = n;
-	hal_list_init(&n->bin);
-	return n;
-}
-
-/* Joins a free extent with the free one above it. */
-static void join(struct model_extent *e)
-{
-	struct model_extent *n = e->next;
-
-	hal_list_del(&n->bin);
-	e->range.size += n->range.size;
-	e->next = n->next;
-	if (e->next)
-		e->next->prev = e;
-	free(n);
-}
-
-/* Puts a free extent into its list, joined with its neighbours. */
-static void give_back(struct model_memory *m, struct model_extent *e)
-{
-	if (e->next && !e->next->used)
-		join(e);
-	if (e->prev && !e->prev->used) {
-		e = e->prev;
-		hal_list_del(&e->bin);
-		join(e);
-	}
-	bin_add(m, e);
-}
-
-static struct model_extent *extent_get(struct model_memory *m, uint64_t size, uint64_t align)
-{
-	struct model_extent *e, *low, *rest;
-	uint64_t start;
-
-	e = find_free(m, size, align, &start);
-	if (!e)
-		return NULL;
-	hal_list_del(&e->bin);
-	if (start != e->range.start) {
-		low = e;
-		e = cut(low, start);
-		bin_add(m, low);
-		if (!e)
-			return NULL;
-	}
-	if (e->range.size > size) {
-		rest = cut(e, start + size);
-		if (!rest) {
-			give_back(m, e);
-			return NULL;
-		}
-		bin_add(m, rest);
-	}
-	e->used = true;
-	return e;
-}
-
 /* ---- pages -------------------------------------------------------------------- */
 
 static bool page_present(const struct model_memory *m, uint64_t page)
@@ -404,6 +287,49 @@ static void memory_unmap(struct model_memory *m)
 /* The least that is tried, bytes. */
 #define MODEL_WINDOW_MIN (256ull << 20)
 
+/*
+ * Addresses: twice the bytes, so that pieces can't keep a large allocation out for long, and
+ * behind them what reservations are made of. Less where addresses are scarce: who finds none is
+ * refused then.
+ */
+static int memory_windows(struct model_memory *m, uint64_t total, bool strict)
+{
+	uint64_t plain = hal_align_up(total * 2, MODEL_HUGE);
+	uint64_t vm = hal_align_up(total * MODEL_VM_FACTOR, MODEL_HUGE);
+	int rc;
+
+	for (;;) {
+		rc = memory_map(m, plain + vm, strict);
+		if (!rc || (vm <= plain && plain / 2 < MODEL_WINDOW_MIN))
+			break;
+		if (vm <= plain)
+			plain = hal_align_up(plain / 2, MODEL_HUGE);
+		vm = hal_align_up(vm / 2, MODEL_HUGE);
+	}
+	m->plain_size = plain;
+	return rc;
+}
+
+static int memory_spaces(struct model_memory *m)
+{
+	int rc;
+
+	rc = model_space_init(&m->plain, m->start, m->plain_size);
+	if (rc)
+		return rc;
+	rc = model_space_init(&m->vm, m->start + m->plain_size, m->size - m->plain_size);
+	if (rc)
+		goto fini_plain;
+	m->present = hal_zalloc(m->plain_size / MODEL_PAGE / 8 + 8);
+	if (m->present)
+		return 0;
+	rc = -ENOMEM;
+	model_space_fini(&m->vm);
+fini_plain:
+	model_space_fini(&m->plain);
+	return rc;
+}
+
 /**
  * model_memory_init() - set a device's memory up
  * @m: the memory
@@ -414,50 +340,29 @@ static void memory_unmap(struct model_memory *m)
  */
 int model_memory_init(struct model_memory *m, uint64_t total, bool strict)
 {
-	/* twice the bytes in addresses: pieces can't keep a large allocation out for long */
-	uint64_t size = hal_align_up(total * 2, MODEL_HUGE);
-	uint32_t i;
 	int rc;
 
-	pthread_mutex_init(&m->lock, NULL);
 	m->used.root = NULL;
 	m->total = total;
 	m->poison_count = 0;
 	hal_store_relaxed(&m->charged, 0);
-	for (i = 0; i < MODEL_BINS; i++)
-		hal_list_init(&m->bins[i]);
-	m->first = hal_zalloc(sizeof(*m->first));
-	rc = m->first ? memory_map(m, size, strict) : -ENOMEM;
-	/* less where addresses are scarce: an allocation that finds none is refused then */
-	while (rc && m->first && size / 2 >= MODEL_WINDOW_MIN) {
-		size = hal_align_up(size / 2, MODEL_HUGE);
-		rc = memory_map(m, size, strict);
-	}
-	m->present = rc ? NULL : hal_zalloc(size / MODEL_PAGE / 8 + 8);
-	if (!rc && !m->present) {
-		memory_unmap(m);
-		rc = -ENOMEM;
-	}
+	rc = memory_windows(m, total, strict);
+	if (rc)
+		return rc;
+	rc = memory_spaces(m);
 	if (rc) {
-		free(m->first);
-		pthread_mutex_destroy(&m->lock);
+		memory_unmap(m);
 		return rc;
 	}
-	m->first->range.start = m->start;
-	m->first->range.size = size;
-	bin_add(m, m->first);
+	pthread_mutex_init(&m->lock, NULL);
 	return 0;
 }
 
 /* Undoes it. Context: no engine runs, nothing is allocated. */
 void model_memory_fini(struct model_memory *m)
 {
-	struct model_extent *e;
-
-	while ((e = m->first)) {
-		m->first = e->next;
-		free(e);
-	}
+	model_space_fini(&m->plain);
+	model_space_fini(&m->vm);
 	free(m->present);
 	m->present = NULL;
 	memory_unmap(m);
@@ -467,7 +372,7 @@ void model_memory_fini(struct model_memory *m)
 static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t bytes,
 			       uint64_t align, uint32_t flags, struct model_extent **ext)
 {
-	struct model_extent *e = extent_get(m, size, align);
+	struct model_extent *e = model_space_get(&m->plain, size, align);
 	int rc;
 
 	if (!e)
@@ -477,8 +382,7 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 		rc = extent_pages(m, e);
 	if (rc) {
 		extent_drop_pages(m, e);
-		e->used = false;
-		give_back(m, e);
+		model_space_put(&m->plain, e);
 		return rc;
 	}
 	e->size = e->bytes = bytes;
@@ -549,8 +453,7 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 	if (e->huge)
 		hal_sys_madvise(m->data + (e->range.start - m->start), size, MADV_NOHUGEPAGE);
 	e->huge = false;
-	e->used = false;
-	give_back(m, e);
+	model_space_put(&m->plain, e);
 	pthread_mutex_unlock(&m->lock);
 	atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
 	model_budget_uncharge(size);

@@ -76,6 +76,8 @@ void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
 /* ---- device memory ---------------------------------------------------------- */
 
 #define MODEL_BINS 48u
+/* Addresses that can be reserved, in times of the memory. */
+#define MODEL_VM_FACTOR 16u
 #define MODEL_POISON_MAX 64u	/* ranges hit by uncorrectable errors that are told apart */
 
 /* What is about to be done with a range. */
@@ -103,8 +105,26 @@ struct model_extent {
 };
 
 /**
+ * struct model_space - addresses that are given out in pieces
+ * @first: the lowest extent
+ * @bins: free extents, by the logarithm of their size
+ */
+struct model_space {
+	struct model_extent *first;
+	struct hal_list bins[MODEL_BINS];
+};
+
+/* space.c */
+int model_space_init(struct model_space *s, uint64_t start, uint64_t size);
+void model_space_fini(struct model_space *s);
+struct model_extent *model_space_get(struct model_space *s, uint64_t size, uint64_t align);
+int model_space_get_at(struct model_space *s, uint64_t start, uint64_t size,
+		       struct model_extent **ext);
+void model_space_put(struct model_space *s, struct model_extent *e);
+
+/**
  * struct model_memory - memory of a device
- * @lock: Protects: extents, free lists, @present
+ * @lock: Protects: @plain, @vm, @present
  * @map_lock: Protects: @used, as engines see it, @poison
  * @used: what is allocated
  * @epoch: changes when something is freed
@@ -117,9 +137,10 @@ struct model_extent {
  * @protect: pages have to be made writable first
  * @total: bytes that may be allocated
  * @charged: bytes that are
- * @first: the lowest extent
- * @bins: free extents, by the logarithm of their size
- * @present: a bit per page that is there
+ * @plain: addresses of allocations, from @start on
+ * @plain_size: bytes of them
+ * @vm: addresses of reservations, behind them
+ * @present: a bit per page of @plain that is there
  * @poison: what uncorrectable errors have hit
  * @poison_count: how many ranges
  */
@@ -137,8 +158,9 @@ struct model_memory {
 	bool protect;
 	uint64_t total;
 	_Atomic uint64_t charged;
-	struct model_extent *first;
-	struct hal_list bins[MODEL_BINS];
+	struct model_space plain;
+	uint64_t plain_size;
+	struct model_space vm;
 	uint64_t *present;
 	struct hal_range poison[MODEL_POISON_MAX];
 	uint32_t poison_count;
