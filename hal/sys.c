@@ -27,6 +27,10 @@
 /* What is allocated at a time: what a signal interrupts begins anew. */
 #define FALLOCATE_STEP (8ull << 20)
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
 /* ---- libc's ---------------------------------------------------------------- */
 
 static int libc_open(const char *path, int flags, unsigned int mode)
@@ -47,6 +51,11 @@ static int libc_dup(int fd)
 static int libc_lock(int fd, int cmd, struct flock *lock)
 {
 	return fcntl(fd, cmd, lock);
+}
+
+static void *libc_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
+{
+	return mremap(addr, old_size, size, flags, to);
 }
 
 static long libc_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
@@ -114,6 +123,7 @@ const struct hal_sys_ops hal_sys_libc = {
 	.ioctl = libc_ioctl,
 	.mmap = mmap,
 	.munmap = munmap,
+	.mremap = libc_mremap,
 	.mprotect = mprotect,
 	.madvise = madvise,
 	.mlock = mlock,
@@ -282,6 +292,24 @@ int hal_sys_mmap_at(void *addr, size_t size, int prot, int flags, int fd, uint64
 	if (sys()->mmap(addr, size, prot, flags | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
 		return -errno;
 	return 0;
+}
+
+/**
+ * hal_sys_move() - mremap(2) that leaves an empty mapping behind
+ * @addr: what is moved: all of one private, anonymous mapping, or a part of it
+ * @size: bytes
+ * @to: where to, of the caller's own
+ *
+ * Nobody sees either place without a mapping.
+ * Return: 0 or a negative errno; then what was at @to may be gone, or not. -EINVAL: not before
+ * Linux 5.7.
+ */
+int hal_sys_move(void *addr, size_t size, void *to)
+{
+	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+
+	hal_assert_may_block(__func__);
+	return sys()->mremap(addr, size, size, flags, to) == MAP_FAILED ? -errno : 0;
 }
 
 /* mprotect(2): 0 or a negative errno. */

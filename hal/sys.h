@@ -28,6 +28,7 @@ struct timespec;
  * @ioctl: as ioctl(2) with a pointer
  * @mmap: as mmap(2)
  * @munmap: as munmap(2)
+ * @mremap: as mremap(2) to a new address
  * @mprotect: as mprotect(2)
  * @madvise: as madvise(2)
  * @mlock: as mlock(2)
@@ -58,6 +59,7 @@ struct hal_sys_ops {
 	int (*ioctl)(int fd, unsigned long request, void *arg);
 	void *(*mmap)(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
 	int (*munmap)(void *addr, size_t size);
+	void *(*mremap)(void *addr, size_t old_size, size_t size, int flags, void *to);
 	int (*mprotect)(void *addr, size_t size, int prot);
 	int (*madvise)(void *addr, size_t size, int advice);
 	int (*mlock)(const void *addr, size_t size);
@@ -106,6 +108,8 @@ int hal_sys_mmap(const struct hal_sys_ops *ops, size_t size, int prot, int flags
 int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size);
 /* At an address of the caller's, in place of what is there (MAP_FIXED); the process's operations. */
 int hal_sys_mmap_at(void *addr, size_t size, int prot, int flags, int fd, uint64_t offset);
+/* Moves the pages of one private mapping in place of what is at to; it stays, without them. */
+int hal_sys_move(void *addr, size_t size, void *to);
 
 int hal_sys_mprotect(void *addr, size_t size, int prot);
 int hal_sys_madvise(void *addr, size_t size, int advice);

@@ -109,6 +109,11 @@ static int judged_munmap(void *addr, size_t size)
 	return DONE_AND_JUDGED(munmap, 0, -1, addr, size);
 }
 
+static void *judged_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
+{
+	return JUDGED(mremap, 0, MAP_FAILED, addr, old_size, size, flags, to);
+}
+
 static int judged_mprotect(void *addr, size_t size, int prot)
 {
 	return JUDGED(mprotect, 0, -1, addr, size, prot);
@@ -219,6 +224,7 @@ static const struct hal_sys_ops judged = {
 	.ioctl = judged_ioctl,
 	.mmap = judged_mmap,
 	.munmap = judged_munmap,
+	.mremap = judged_mremap,
 	.mprotect = judged_mprotect,
 	.madvise = judged_madvise,
 	.mlock = judged_mlock,

@@ -21,6 +21,7 @@
 	X(ioctl, EIO)		\
 	X(mmap, ENOMEM)		\
 	X(munmap, ENOMEM)	\
+	X(mremap, ENOMEM)	\
 	X(mprotect, ENOMEM)	\
 	X(madvise, ENOMEM)	\
 	X(mlock, ENOMEM)	\

@@ -117,6 +117,11 @@ static int fake_munmap(void *addr, size_t size)
 	CALL(MUNMAP, -1, munmap(addr, size));
 }
 
+static void *fake_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
+{
+	CALL(MREMAP, MAP_FAILED, mremap(addr, old_size, size, flags, to));
+}
+
 static int fake_mprotect(void *addr, size_t size, int prot)
 {
 	CALL(MPROTECT, -1, mprotect(addr, size, prot));
@@ -239,6 +244,7 @@ const struct hal_sys_ops fake_sys = {
 	.ioctl = fake_ioctl,
 	.mmap = fake_mmap,
 	.munmap = fake_munmap,
+	.mremap = fake_mremap,
 	.mprotect = fake_mprotect,
 	.madvise = fake_madvise,
 	.mlock = fake_mlock,

@@ -75,6 +75,9 @@ static bool failed(const struct hal_sys_ops *o, enum hal_sys_call call, char *pa
 		return p == MAP_FAILED;
 	case HAL_SYS_munmap:
 		return o->munmap(page, PAGE) == -1;
+	case HAL_SYS_mremap:
+		p = o->mremap(page, PAGE, PAGE, 0, NULL);
+		return p == MAP_FAILED;
 	case HAL_SYS_mprotect:
 		return o->mprotect(page, PAGE, PROT_READ | PROT_WRITE) == -1;
 	case HAL_SYS_madvise:

@@ -61,6 +61,11 @@ static int by_wrapper(enum fake_sys_call call, void *map, size_t size)
 		return hal_sys_ioctl(&fake_sys, 0, 0, NULL);
 	case FAKE_SYS_MUNMAP:
 		return hal_sys_munmap(&fake_sys, (char *)map + size, 0);
+	case FAKE_SYS_MREMAP:
+		p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		rc = p == MAP_FAILED ? -errno : hal_sys_move(p, size, map);
+		munmap(p, size);
+		return rc;
 	case FAKE_SYS_MPROTECT:
 		return hal_sys_mprotect(map, size, PROT_READ | PROT_WRITE);
 	case FAKE_SYS_MADVISE:
@@ -133,7 +138,7 @@ TEST_F(sys, signals_are_no_failure)
 TEST_F(sys, failures_are_passed_on)
 {
 	static const enum fake_sys_call calls[] = {
-		FAKE_SYS_OPEN, FAKE_SYS_IOCTL, FAKE_SYS_MUNMAP, FAKE_SYS_MPROTECT,
+		FAKE_SYS_OPEN, FAKE_SYS_IOCTL, FAKE_SYS_MUNMAP, FAKE_SYS_MREMAP, FAKE_SYS_MPROTECT,
 		FAKE_SYS_MADVISE, FAKE_SYS_MLOCK, FAKE_SYS_MUNLOCK, FAKE_SYS_DUP, FAKE_SYS_MEMFD,
 		FAKE_SYS_EVENTFD, FAKE_SYS_READ, FAKE_SYS_WRITE, FAKE_SYS_THREAD, FAKE_SYS_MMAP,
 	};
@@ -145,6 +150,24 @@ TEST_F(sys, failures_are_passed_on)
 			TH_LOG("call %u", calls[i]);
 		EXPECT_EQ(1, fake_sys_calls(calls[i]));
 	}
+}
+
+/* What was at one place is at the other, and the first is there all the same, empty. */
+TEST_F(sys, moves_pages)
+{
+	char *from, *to = self->map;
+
+	from = mmap(NULL, self->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)from);
+	from[0] = 7;
+	if (hal_sys_move(from, self->page, to) == -EINVAL)
+		SKIP(return, "before Linux 5.7");
+	EXPECT_EQ(7, to[0]);
+	EXPECT_EQ(0, from[0]);
+	from[0] = 8;
+	EXPECT_EQ(7, to[0]);
+	EXPECT_EQ(-EFAULT, hal_sys_move(NULL, self->page, to));
+	munmap(from, self->page);
 }
 
 TEST_F(sys, ioctl_repeats_eagain_too)

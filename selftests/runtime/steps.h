@@ -118,6 +118,7 @@ static bool step_wants(int call, unsigned long arg)
 	case STEP_NODE_MMAP:
 	case HAL_SYS_open:
 	case HAL_SYS_mmap:
+	case HAL_SYS_mremap:
 	case HAL_SYS_mprotect:
 	case HAL_SYS_madvise:
 	case HAL_SYS_mlock:
