@@ -273,6 +273,8 @@ static const struct need needs[] = {
 	NEED2(NPU_CAP_STREAM, NPU_CAP_MEM, stream, fill),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_EVENT_TIMING, stream, record),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_CALLBACK, stream, callback),
+	NEED2(NPU_CAP_STREAM, NPU_CAP_HOST_TASK, stream, host),
+	NEED2(NPU_CAP_STREAM, NPU_CAP_HOST_TASK, stream, host_done),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_COMPLETION_FD, stream, notify),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_ABORT, stream, abort),
 	NEED(NPU_CAP_EVENT_TIMING, event, init),

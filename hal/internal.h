@@ -279,11 +279,7 @@ int hal_stream_interrupted(struct hal_stream *s, uint64_t since);
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
 /* The same as long as the device is OPEN; else, and then, 0: the caller looks at the state. */
 int hal_stream_wait_open(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
-/*
- * Whether a point has completed, well or not. The second is one load, for use under a spin lock:
- * it says no of a stream without a timeline.
- */
-bool hal_point_done(const struct hal_point *p);
+/* hal_point_done() in one load, for use under a spin lock: no of a stream without a timeline. */
 bool hal_point_passed(const struct hal_point *p);
 
 /* The stream of a handle, with a reference, or NULL: the handle is not good. Fills no record. */
@@ -423,6 +419,12 @@ extern const char hal_memory_unsafe[], hal_memory_cured[];
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
 			    struct hal_device **dst_dev, struct hal_device **src_dev,
 			    const char **which);
+/*
+ * The allocation of device memory that a range lies in, with a reference, or NULL; *safe: its
+ * content can be relied upon. What is freed meanwhile goes with the last reference.
+ */
+struct hal_memory *hal_memory_get(const void *ptr, size_t size, bool *safe);
+void hal_memory_put(struct hal_memory *m);
 /* Unsafe memory was written as a whole. */
 void hal_memory_written(void *ptr);
 /* Checks a range of device memory; its device, no reference. 1: it is unsafe, and all of it. */

@@ -392,6 +392,27 @@ static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 	return 0;
 }
 
+struct hal_memory *hal_memory_get(const void *ptr, size_t size, bool *safe)
+{
+	struct hal_memory *m;
+
+	pthread_rwlock_rdlock(&map_lock);
+	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
+	if (m && plain(m->kind) == HAL_MEMORY_DEVICE && !m->making && size <= m->size &&
+	    (size_t)((const char *)ptr - (const char *)m->addr) <= m->size - size)
+		kref_get(&m->ref);
+	else
+		m = NULL;
+	*safe = m && m->kind == HAL_MEMORY_DEVICE;
+	pthread_rwlock_unlock(&map_lock);
+	return m;
+}
+
+void hal_memory_put(struct hal_memory *m)
+{
+	kref_put(&m->ref, release);
+}
+
 /* Frees device memory: 0 or -EINVAL. Does not wait: the caller sees to it that nothing uses it. */
 int hal_mem_free(void *ptr)
 {

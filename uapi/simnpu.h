@@ -679,7 +679,7 @@ struct simnpu_kernel {
 /* ---- host callbacks ---------------------------------------------------- */
 
 /* simnpu_callback.flags */
-#define SIMNPU_CALLBACK_HOST	(1u << 0)
+#define SIMNPU_CALLBACK_HOST	(1u << 1)	/* NEXT: of SIMNPU_OP_HOST */
 
 /**
  * struct simnpu_callback - SIMNPU_IOCTL_CALLBACK_NEXT, SIMNPU_IOCTL_CALLBACK_DONE
@@ -689,8 +689,8 @@ struct simnpu_kernel {
  * @seq: NEXT: out: its sequence number; DONE: in
  * @fn: NEXT: out: from the task; DONE: in: zero
  * @arg: NEXT: out: from the task; DONE: in: zero
- * @flags: NEXT: in: SIMNPU_CALLBACK_HOST or 0; out: SIMNPU_DESC_NOBLOCK if the queue has gone on;
- *	DONE: in: zero
+ * @flags: NEXT: in: SIMNPU_CALLBACK_HOST or not, other bits are ignored; out: SIMNPU_DESC_NOBLOCK
+ *	if the queue has gone on; DONE: in: zero
  * @code: DONE: in: 0, or a positive errno with which the task fails; NEXT: in: zero
  *
  * NEXT takes the oldest callback whose turn has come, with SIMNPU_CALLBACK_HOST the oldest

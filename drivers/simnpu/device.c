@@ -26,6 +26,7 @@ static const struct {
 
 /* What every device has that speaks this interface. */
 #define CAPS_ALWAYS (NPU_CAP_LAUNCH | NPU_CAP_STREAM | NPU_CAP_EVENT_TIMING | NPU_CAP_CALLBACK | \
+		     NPU_CAP_HOST_TASK | \
 		     NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | \
 		     NPU_CAP_HOST_ALLOC | NPU_CAP_HOST_REGISTER)
 

@@ -129,12 +129,13 @@ TEST_F(sched, segments_are_used_again)
 
 TEST_F(sched, descriptors_that_do_not_fit_fail_and_the_rest_runs)
 {
-	struct simnpu_desc bad[12] = {
-		{ .op = 11 },
+	struct simnpu_desc bad[13] = {
+		{ .op = 12 },
 		{ .op = SIMNPU_OP_VALUE_WRITE },
 		{ .op = SIMNPU_OP_LINK },
 		{ .op = SIMNPU_OP_NOP, .flags = 1 },
 		{ .op = SIMNPU_OP_CALLBACK, .flags = 2 },
+		{ .op = SIMNPU_OP_HOST, .flags = SIMNPU_DESC_NOBLOCK },
 		{ .op = SIMNPU_OP_LAUNCH, .launch.kernel = self->nop },
 		{ .op = SIMNPU_OP_LAUNCH, .launch.kernel = self->nop, .launch.blocks = 1,
 		  .launch.args_size = 25 },
@@ -240,11 +241,11 @@ TEST_F(sched, garbage)
 				x ^= x << 17;
 				((uint64_t *)d)[w] = x;
 			}
-			d->op %= 12;
+			d->op %= 13;
 			d->slots &= 1;
 			/* a callback would wait, and host addresses are the caller's */
-			if (d->op == SIMNPU_OP_CALLBACK || d->op == SIMNPU_OP_COPY ||
-			    d->op == SIMNPU_OP_COPY_2D)
+			if (d->op == SIMNPU_OP_CALLBACK || d->op == SIMNPU_OP_HOST ||
+			    d->op == SIMNPU_OP_COPY || d->op == SIMNPU_OP_COPY_2D)
 				d->op = SIMNPU_OP_LAUNCH;
 			if (d->op == SIMNPU_OP_WAIT)
 				d->wait.seq &= 3;
@@ -997,6 +998,42 @@ TEST_F(sched, a_callback_is_not_done_before_it_is_given_out)
 	ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
 	EXPECT_EQ(0, ring_close(&self->r2));
 	EXPECT_EQ(-ENOENT, done(&self->c, &cb, 0));
+}
+
+static int next_host(struct ctx *c, struct simnpu_callback *cb, uint64_t wait_ns)
+{
+	*cb = (struct simnpu_callback){
+		.context = c->handle, .deadline_ns = hal_sys_now() + wait_ns,
+		.flags = SIMNPU_CALLBACK_HOST,
+	};
+	return io(c->fd, CALLBACK_NEXT, cb);
+}
+
+TEST_F(sched, host_tasks_are_given_out_apart)
+{
+	struct simnpu_desc d = { .op = SIMNPU_OP_HOST, .callback.fn = 5, .tag = 3 };
+	struct simnpu_callback cb, host;
+	struct simnpu_task_error e[1];
+
+	put_callback(&self->r, 1, 0);
+	ring_put(&self->r2, &d, NULL, false);
+	put_inc(&self->r2, self->mem, 1);
+	ASSERT_EQ(0, next_host(&self->c, &host, 10 * SEC));
+	EXPECT_EQ(self->r2.handle, host.queue);
+	EXPECT_EQ(5, host.fn);
+	EXPECT_EQ(0, host.flags);
+	EXPECT_EQ(-ETIME, next_host(&self->c, &cb, MS));
+	ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
+	EXPECT_EQ(self->r.handle, cb.queue);
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r2, 1, hal_sys_now() + 5 * MS, 0));
+	EXPECT_EQ(0, done(&self->c, &host, ENODATA));
+	EXPECT_EQ(0, ring_wait(&self->r2, 2));
+	ASSERT_EQ(1, ring_errors(&self->r2, e, 1));
+	EXPECT_EQ(ENODATA, e[0].code);
+	EXPECT_EQ(SIMNPU_OP_HOST, e[0].op);
+	EXPECT_EQ(3, e[0].tag);
+	EXPECT_EQ(0, done(&self->c, &cb, 0));
+	EXPECT_EQ(0, ring_wait(&self->r, 1));
 }
 
 static void *next_main(void *arg)

@@ -17,7 +17,7 @@
 		  NPU_CAP_EVENT_TIMING | NPU_CAP_PRIORITY | NPU_CAP_CALLBACK |			\
 		  NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | NPU_CAP_HOST_ALLOC |	\
 		  NPU_CAP_HOST_REGISTER | NPU_CAP_PEER | NPU_CAP_ABORT | NPU_CAP_BF16 |		\
-		  NPU_CAP_INF_NAN)
+		  NPU_CAP_INF_NAN | NPU_CAP_HOST_TASK | NPU_CAP_IO_WINDOW)
 
 struct fake_state fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .caps = ALL_CAPS, .timeline = true };
 
@@ -570,6 +570,21 @@ static const struct hal_device_ops device_ops = {
 	.poison = poison,
 };
 
+/* Its device memory is the host's. */
+static int window_open(struct hal_memory *m, uint64_t offset, size_t size, void **host)
+{
+	(void)size;
+	*host = (char *)m->addr + offset;
+	return fake_op(FAKE_WINDOW);
+}
+
+static void window_close(struct hal_memory *m, uint64_t offset, size_t size)
+{
+	(void)m;
+	(void)offset;
+	(void)size;
+}
+
 static const struct hal_memory_ops memory_ops = {
 	.obj_size = sizeof(struct fake_memory),
 	.alloc = mem_alloc,
@@ -580,6 +595,8 @@ static const struct hal_memory_ops memory_ops = {
 	.host_unregister = host_unregister,
 	.copy = mem_copy,
 	.fill = mem_fill,
+	.window_open = window_open,
+	.window_close = window_close,
 };
 
 static const struct hal_kernel_ops kernel_ops = {

@@ -41,6 +41,7 @@ enum fake_op {
 	FAKE_REGISTER,
 	FAKE_COPY,
 	FAKE_FILL,
+	FAKE_WINDOW,
 	FAKE_MODULE,
 	FAKE_KERNEL,
 	FAKE_TASK,		/* a task, as it runs */

@@ -69,6 +69,7 @@ enum fake_kernel {
 
 enum fake_kind {
 	FAKE_LAUNCH, FAKE_COPY_TASK, FAKE_FILL_TASK, FAKE_WAIT, FAKE_RECORD, FAKE_CALLBACK,
+	FAKE_HOST_TASK,
 };
 
 /* A task. What it waits for, and the stamp it writes, live as long as it does. */

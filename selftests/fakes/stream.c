@@ -21,6 +21,8 @@
  * @tail: tasks submitted; written under the submit lock
  * @head: tasks completed
  * @busy: one of its tasks runs
+ * @hosted: that is the host's, and was begun
+ * @beginning: the worker is inside its beginning
  * @abort: what is queued is to be discarded
  * @stopped: a task failed in mode stop
  * @errors: failures that were not taken yet
@@ -32,6 +34,8 @@ struct fake_stream {
 	_Atomic uint64_t tail;
 	_Atomic uint64_t head;
 	bool busy;
+	bool hosted;
+	bool beginning;
 	_Atomic bool abort;
 	bool stopped;
 	struct hal_task_error errors[ERRORS];
@@ -52,6 +56,7 @@ static struct fake_stream *calling;
 
 static const char *const op_names[] = {
 	"launch", "copy", "fill", "stream_wait", "event_record", "stream_callback",
+	"file_io",
 };
 
 static struct fake_stream *to_fake_stream(struct hal_stream *s)
@@ -242,6 +247,37 @@ static bool ready_locked(struct fake_stream *s, struct fake_task **task)
 	return t->kind != FAKE_CALLBACK || !calling;
 }
 
+/* The host has a task that the worker began. */
+static void host_ended_locked(struct fake_stream *s)
+{
+	s->hosted = false;
+	s->busy = false;
+	complete_locked(s);
+}
+
+static void begin_locked(struct fake_stream *s, const struct fake_task *t)
+{
+	void (*fn)(void *arg) = t->fn;
+	void *arg = t->arg;
+
+	s->busy = s->hosted = s->beginning = true;
+	pthread_mutex_unlock(&fake.lock);
+	hal_callback_enter();
+	fn(arg);
+	hal_callback_leave();
+	pthread_mutex_lock(&fake.lock);
+	s->beginning = false;
+	pthread_cond_broadcast(&fake.done);
+	pthread_cond_broadcast(&fake.work);
+}
+
+/* Takes a task from the host, when it does not begin just now. */
+static void unhost_locked(struct fake_stream *s)
+{
+	if (s->hosted && !s->beginning)
+		host_ended_locked(s);
+}
+
 /* Runs a task, or hands it to the caller's thread. The lock is given up meanwhile. */
 static void step_locked(struct fake_stream *s, struct fake_task *t)
 {
@@ -262,6 +298,10 @@ static void step_locked(struct fake_stream *s, struct fake_task *t)
 		calling = s;
 		s->busy = true;
 		pthread_cond_broadcast(&fake.work);
+		return;
+	}
+	if (t->kind == FAKE_HOST_TASK) {
+		begin_locked(s, t);
 		return;
 	}
 	s->busy = true;
@@ -422,7 +462,7 @@ static void stream_fini(struct hal_stream *base)
 
 	pthread_mutex_lock(&fake.lock);
 	/* the callback or the task of a lost device may still be in it */
-	while (calling == s || s->busy)
+	while (unhost_locked(s), calling == s || s->busy || s->beginning)
 		pthread_cond_wait(&fake.work, &fake.lock);
 	hal_list_del(&s->node);
 	to_fake_device(base->ctx->dev)->streams--;
@@ -538,6 +578,35 @@ static int stream_callback(struct hal_stream *base, const struct hal_task *task,
 	t->arg = arg;
 	t->flags = flags;
 	return submit(s);
+}
+
+static int stream_host(struct hal_stream *base, const struct hal_task *task,
+		       void (*begin)(void *arg), void *arg)
+{
+	struct fake_stream *s = to_fake_stream(base);
+	int rc = fake_op(FAKE_SUBMIT);
+	struct fake_task *t = rc ? NULL : put(s, task, FAKE_HOST_TASK);
+
+	if (!t)
+		return rc ? rc : -EAGAIN;
+	t->fn = begin;
+	t->arg = arg;
+	return submit(s);
+}
+
+static void host_done(struct hal_stream *base, uint64_t seq, int code)
+{
+	struct fake_stream *s = to_fake_stream(base);
+	const struct fake_task *t;
+
+	pthread_mutex_lock(&fake.lock);
+	t = &s->ring[hal_load_relaxed(&s->head) % FAKE_QUEUED];
+	if (s->hosted && t->base.seq == seq) {
+		if (code)
+			task_failed_locked(s, t, code, 0);
+		host_ended_locked(s);
+	}
+	pthread_mutex_unlock(&fake.lock);
 }
 
 static void stream_kick(struct hal_stream *base)
@@ -657,7 +726,8 @@ static int stream_notify(struct hal_stream *base, uint64_t seq, int fd)
 
 static bool idle_locked(struct fake_stream *s)
 {
-	return !s->busy && hal_load_acquire(&s->head) == hal_load_acquire(&s->tail);
+	return !s->busy && !s->beginning &&
+	       hal_load_acquire(&s->head) == hal_load_acquire(&s->tail);
 }
 
 /* After a time-out the stream goes on discarding until it is idle. */
@@ -671,7 +741,7 @@ static int stream_abort(struct hal_stream *base, uint64_t deadline)
 	s->abort = true;
 	pthread_mutex_lock(&fake.lock);
 	pthread_cond_broadcast(&fake.work);
-	while (!rc && !idle_locked(s))
+	while (unhost_locked(s), !rc && !idle_locked(s))
 		rc = wait_done_locked(deadline);
 	if (!rc) {
 		s->stopped = false;
@@ -688,7 +758,10 @@ static bool device_idle_locked(struct hal_device *dev)
 	hal_list_for_each(n, &fake.streams) {
 		struct fake_stream *s = hal_list_entry(n, struct fake_stream, node);
 
-		if (s->base.ctx->dev == dev && !idle_locked(s))
+		if (s->base.ctx->dev != dev)
+			continue;
+		unhost_locked(s);
+		if (!idle_locked(s))
 			return false;
 	}
 	return true;
@@ -744,6 +817,8 @@ const struct hal_stream_ops fake_stream_ops = {
 	.wait = stream_wait,
 	.record = stream_record,
 	.callback = stream_callback,
+	.host = stream_host,
+	.host_done = host_done,
 	.kick = stream_kick,
 	.prepare_wait = prepare_wait,
 	.prepare = stream_prepare,

@@ -27,6 +27,7 @@ struct model_context *model_context_find(struct model_file *f, uint32_t handle)
 static struct model_context *context_new(struct model_file *f)
 {
 	struct model_context *ctx = hal_zalloc(sizeof(*ctx));
+	uint32_t i;
 
 	if (!ctx)
 		return NULL;
@@ -37,7 +38,8 @@ static struct model_context *context_new(struct model_file *f)
 	hal_list_init(&ctx->mems);
 	hal_list_init(&ctx->events);
 	hal_list_init(&ctx->modules);
-	hal_list_init(&ctx->callbacks);
+	for (i = 0; i < MODEL_CALLED; i++)
+		hal_list_init(&ctx->callbacks[i]);
 	return ctx;
 }
 

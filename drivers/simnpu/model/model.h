@@ -129,6 +129,9 @@ struct model_event {
 	uint64_t stamp;
 };
 
+/* What CALLBACK_NEXT gives out: SIMNPU_OP_CALLBACK, SIMNPU_OP_HOST. */
+enum model_called { MODEL_CALLBACKS, MODEL_HOST_TASKS, MODEL_CALLED };
+
 /* A callback whose turn has come. */
 struct model_callback {
 	struct hal_list node;
@@ -143,7 +146,7 @@ struct model_callback {
 /**
  * struct model_context - a context
  * @cb_lock: Protects: @callbacks, @cb_stop, model_queue.cb
- * @callbacks: callbacks whose turn has come and that nobody took
+ * @callbacks: callbacks whose turn has come and that nobody took, by enum model_called
  * @cb_word: changes when a callback comes, or the end
  * @users: threads inside CALLBACK_NEXT
  */
@@ -159,9 +162,9 @@ struct model_context {
 	struct hal_list events;
 	struct hal_list modules;
 	struct hal_spin cb_lock;
-	struct hal_list callbacks;
+	struct hal_list callbacks[MODEL_CALLED];
 	bool cb_stop;
-	_Atomic uint32_t cb_word;
+	_Atomic uint32_t cb_word[MODEL_CALLED];
 	_Atomic uint32_t users;
 };
 
