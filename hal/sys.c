@@ -64,13 +64,20 @@ static long libc_futex(uint32_t *word, int op, uint32_t value, const struct time
 		       FUTEX_BITSET_MATCH_ANY);
 }
 
-/* A thread inherits the mask of its maker: signals are the program's, not for our threads. */
+/*
+ * A thread inherits the mask of its maker: signals are the program's, not for our threads. But a
+ * fault that is blocked ends the process without a handler being asked.
+ */
 static int libc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
+	static const int faults[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP };
 	sigset_t all, old;
+	size_t i;
 	int rc;
 
 	sigfillset(&all);
+	for (i = 0; i < ARRAY_SIZE(faults); i++)
+		sigdelset(&all, faults[i]);
 	rc = pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (rc)
 		return rc;
@@ -516,7 +523,7 @@ int hal_sys_futex_wake(_Atomic uint32_t *word, int n)
 }
 
 /**
- * hal_sys_thread_create() - start a thread, all signals blocked
+ * hal_sys_thread_create() - start a thread, all signals blocked but those of faults
  * @thread: out: the thread
  * @name: its name; the first 15 bytes count
  * @fn: what it runs

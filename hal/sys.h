@@ -43,7 +43,8 @@ struct timespec;
  * @write: as write(2)
  * @futex: as futex(2) with FUTEX_WAIT_BITSET (absolute CLOCK_MONOTONIC time-out or NULL) or
  *	FUTEX_WAKE, private: futex(word, op, value, timeout)
- * @thread_create: as pthread_create(3) with all signals blocked; returns an error number
+ * @thread_create: as pthread_create(3) with all signals blocked but those of faults; returns an
+ *	error number
  * @alloc: as aligned_alloc(3) zeroed; NULL when there is no memory
  * @dlopen: as dlopen(3); NULL and a text by @dlerror
  * @dlsym: as dlsym(3)

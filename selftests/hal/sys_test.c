@@ -390,6 +390,8 @@ TEST_F(sys, threads_block_signals_and_have_names)
 	pthread_join(t, NULL);
 	EXPECT_TRUE(sigismember(&s.mask, SIGTERM));
 	EXPECT_TRUE(sigismember(&s.mask, SIGUSR1));
+	EXPECT_FALSE(sigismember(&s.mask, SIGBUS));
+	EXPECT_FALSE(sigismember(&s.mask, SIGSEGV));
 	EXPECT_STREQ("npu a name that", s.name);
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	EXPECT_EQ(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
