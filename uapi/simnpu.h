@@ -31,7 +31,8 @@
  * - Times are nanoseconds. Deadlines are absolute, on CLOCK_MONOTONIC.
  * - A device is in one of the states SIMNPU_STATE_*. Questions (VERSION, INFO,
  *   TIME, POISON, QUEUE_AT), what takes away (*_DESTROY, MODULE_UNLOAD, MEM_WINDOW to
- *   close, QUEUE_ERRORS, QUEUE_ABORT), CALLBACK_*, DEVICE_STOP, DEVICE_RESTART,
+ *   close, VM_RELEASE, VM_UNMAP, QUEUE_ERRORS, QUEUE_ABORT), CALLBACK_*, DEVICE_STOP,
+ *   DEVICE_RESTART,
  *   mmap() and close() work in all of them, but that TIME, MEM_WINDOW,
  *   QUEUE_ABORT, DEVICE_STOP and DEVICE_RESTART of a lost device give ENODEV. All
  *   else gives EIO where it is faulted, ESHUTDOWN where it is
@@ -48,7 +49,7 @@
 #include <linux/types.h>
 
 #define SIMNPU_ABI_MAJOR 0
-#define SIMNPU_ABI_MINOR 2
+#define SIMNPU_ABI_MINOR 3
 
 /* The nodes are SIMNPU_NODE_PREFIX followed by the device's number in decimal. */
 #define SIMNPU_NODE_PREFIX "/dev/simnpu"
@@ -230,18 +231,20 @@ struct simnpu_handle {
 #define SIMNPU_MEM_MANAGED	(1u << 1)	/* one address for both sides */
 #define SIMNPU_MEM_HUGE		(1u << 2)	/* huge pages or -ENOMEM */
 #define SIMNPU_MEM_HUGE_FIRST	(1u << 3)	/* huge pages where there are some */
-#define SIMNPU_MEM_FLAGS	0xfu
+#define SIMNPU_MEM_PHYSICAL	(1u << 4)	/* device memory without an address, for VM_MAP */
+#define SIMNPU_MEM_FLAGS	0x1fu
 
 /* simnpu_mem.result */
 #define SIMNPU_MEM_UNLOCKED	(1u << 0)	/* host memory that could not be locked */
 
 /**
  * struct simnpu_mem - SIMNPU_IOCTL_MEM_CREATE
- * @size: in: bytes, at least 1
+ * @size: in: bytes, at least 1; SIMNPU_MEM_PHYSICAL: a multiple of SIMNPU_VM_GRANULARITY
  * @align: in: alignment of the address, a power of two, or 0 for the device's
  * @context: in: the context that it lives in
  * @flags: in: SIMNPU_MEM_*
- * @addr: out: device address; for host memory 0: its address is where it is mapped
+ * @addr: out: device address; for host memory 0: its address is where it is mapped; for
+ *	SIMNPU_MEM_PHYSICAL 0, too
  * @map: out: offset for mmap(), for host memory
  * @handle: out: handle
  * @result: out: SIMNPU_MEM_UNLOCKED or 0
@@ -266,7 +269,8 @@ struct simnpu_mem {
  * @flags: in: zero
  *
  * Tasks that still use the memory fail with EFAULT. A mapping of host memory
- * goes away with it.
+ * goes away with it. SIMNPU_MEM_PHYSICAL that is mapped stays where it is, and
+ * goes with VM_UNMAP.
  */
 struct simnpu_mem_free {
 	__u32 handle;
@@ -341,15 +345,33 @@ struct simnpu_import {
 	__u64 size;
 };
 
+/* What addresses and sizes of VM_* are multiples of. */
+#define SIMNPU_VM_GRANULARITY	(2u << 20)
+
+/* simnpu_vm.flags; writing alone there is not */
+#define SIMNPU_VM_READ		(1u << 0)
+#define SIMNPU_VM_WRITE		(1u << 1)
+
 /**
  * struct simnpu_vm - SIMNPU_IOCTL_VM_RESERVE, _VM_RELEASE, _VM_MAP, _VM_UNMAP, _VM_PROTECT
  * @addr: in: device address (RESERVE: wanted, or 0); out of RESERVE: the address
- * @size: in: bytes, a multiple of the allocation granularity
- * @offset: in: MAP: offset in the memory object
+ * @size: in: bytes, at least 1, a multiple of SIMNPU_VM_GRANULARITY
+ * @offset: in: RESERVE: alignment of the address, a power of two, or 0; else 0
  * @context: in: the context
- * @handle: in: MAP: memory object, else 0
- * @flags: in: MAP, PROTECT: 1 readable, 2 writable, else 0
+ * @handle: in: MAP: SIMNPU_MEM_PHYSICAL memory of the context, else 0
+ * @flags: in: MAP, PROTECT: SIMNPU_VM_* or 0, else 0
  * @pad: in: zero
+ *
+ * RESERVE: addresses, with nothing behind them. EEXIST: some of what is wanted is taken; ENOMEM:
+ * there are no more. RELEASE: a whole reservation; EBUSY: something is mapped there.
+ *
+ * MAP: all of the memory, at reserved addresses. EEXIST: something is mapped there; EBUSY: the
+ * memory is mapped. Mappings side by side in a reservation that allow the same are one allocation
+ * for tasks, COPY and MEM_WINDOW. What is not mapped, or not allowed, fails with EFAULT.
+ *
+ * UNMAP, PROTECT: a whole mapping. What is in the memory stays, wherever it is mapped next. ENOMEM
+ * of UNMAP: the host has no maps left to keep it elsewhere, it stays mapped; never of memory whose
+ * handle was destroyed.
  */
 struct simnpu_vm {
 	__u64 addr;

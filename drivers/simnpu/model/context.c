@@ -109,7 +109,6 @@ static void context_empty(struct model_context *ctx)
 {
 	struct model_import *imp;
 	struct model_event *ev;
-	struct model_mem *mem;
 
 	while (!hal_list_empty(&ctx->queues))
 		model_queue_kill(first_of(&ctx->queues, struct model_queue));
@@ -121,12 +120,9 @@ static void context_empty(struct model_context *ctx)
 	}
 	while (!hal_list_empty(&ctx->modules))
 		model_module_free(first_of(&ctx->modules, struct model_module));
-	while (!hal_list_empty(&ctx->mems)) {
-		mem = first_of(&ctx->mems, struct model_mem);
-		model_table_del(&ctx->file->table, mem->handle);
-		hal_list_del(&mem->node);
-		model_mem_free(mem);
-	}
+	while (!hal_list_empty(&ctx->mems))
+		model_mem_end(first_of(&ctx->mems, struct model_mem));
+	model_vm_drop(ctx);
 	while (!hal_list_empty(&ctx->events)) {
 		ev = first_of(&ctx->events, struct model_event);
 		event_del(ctx->file, ev);

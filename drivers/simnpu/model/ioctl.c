@@ -39,7 +39,7 @@ static int io_version(struct model_file *f, void *arg)
 static uint64_t device_caps(const struct model_device *dev)
 {
 	uint64_t caps = SIMNPU_CAP_PRIORITY | SIMNPU_CAP_WINDOW | SIMNPU_CAP_PEER |
-			SIMNPU_CAP_ABORT | dev->part->caps;
+			SIMNPU_CAP_ABORT | SIMNPU_CAP_VMM | dev->part->caps;
 
 	if (IS_ENABLED(CONFIG_SIMNPU_FAULTS))
 		caps |= SIMNPU_CAP_FAULT;
@@ -104,15 +104,6 @@ static int io_unsupported(struct model_file *f, void *arg)
 	return -EOPNOTSUPP;
 }
 
-/* VM_*: which of handle and flags an ioctl takes. */
-static int io_vm(struct model_file *f, void *arg)
-{
-	const struct simnpu_vm *vm = arg;
-
-	(void)f;
-	return vm->flags & ~3u ? -EINVAL : -EOPNOTSUPP;
-}
-
 #define WRAP(name, type)						\
 	static int io_##name(struct model_file *f, void *arg)		\
 	{								\
@@ -126,6 +117,11 @@ WRAP(mem_create, simnpu_mem)
 WRAP(mem_destroy, simnpu_mem_free)
 WRAP(mem_register, simnpu_register)
 WRAP(mem_window, simnpu_window)
+WRAP(vm_reserve, simnpu_vm)
+WRAP(vm_release, simnpu_vm)
+WRAP(vm_map, simnpu_vm)
+WRAP(vm_unmap, simnpu_vm)
+WRAP(vm_protect, simnpu_vm)
 WRAP(queue_create, simnpu_queue)
 WRAP(queue_destroy, simnpu_handle)
 WRAP(queue_grow, simnpu_grow)
@@ -154,6 +150,7 @@ WRAP(copy_ioctl, simnpu_copy)
 #define HANDLE ZERO(AT(simnpu_handle, pad))
 #define STOP ZERO(AT(simnpu_stop, flags), AT(simnpu_stop, pad))
 #define VM_ZERO(...) ZERO(AT(simnpu_vm, pad), __VA_ARGS__)
+#define VM_OFFSET AT(simnpu_vm, offset), AT(simnpu_vm, offset) + 4
 #define ENTRY(name, func, ...) \
 	[_IOC_NR(SIMNPU_IOCTL_##name)] = { SIMNPU_IOCTL_##name, func, __VA_ARGS__ }
 
@@ -172,11 +169,13 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(MEM_WINDOW, io_mem_window, ZERO(AT(simnpu_window, pad))),
 	ENTRY(MEM_EXPORT, io_unsupported, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
 	ENTRY(MEM_IMPORT, io_unsupported, ZERO(AT(simnpu_import, flags))),
-	ENTRY(VM_RESERVE, io_vm, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
-	ENTRY(VM_RELEASE, io_vm, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
-	ENTRY(VM_MAP, io_vm, VM_ZERO(-1)),
-	ENTRY(VM_UNMAP, io_vm, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
-	ENTRY(VM_PROTECT, io_vm, VM_ZERO(AT(simnpu_vm, handle))),
+	ENTRY(VM_RESERVE, io_vm_reserve, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
+	ENTRY(VM_RELEASE, io_vm_release,
+	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
+	ENTRY(VM_MAP, io_vm_map, VM_ZERO(VM_OFFSET)),
+	ENTRY(VM_UNMAP, io_vm_unmap,
+	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
+	ENTRY(VM_PROTECT, io_vm_protect, VM_ZERO(VM_OFFSET, AT(simnpu_vm, handle))),
 	ENTRY(COPY, io_copy_ioctl, NONE),
 	ENTRY(QUEUE_CREATE, io_queue_create, ZERO(AT(simnpu_queue, pad))),
 	ENTRY(QUEUE_DESTROY, io_queue_destroy, HANDLE),
@@ -355,7 +354,7 @@ static inline int dispatch(struct model_file *f, unsigned long request, void *ar
 static const uint8_t in_any_state[] = {
 	NR(VERSION), NR(INFO), NR(POISON), NR(QUEUE_AT), NR(QUEUE_ERRORS), NR(WAIT),
 	NR(CONTEXT_DESTROY), NR(MEM_DESTROY), NR(QUEUE_DESTROY), NR(EVENT_DESTROY),
-	NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE), NR(CALLBACK_STOP),
+	NR(VM_RELEASE), NR(VM_UNMAP), NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE), NR(CALLBACK_STOP),
 };
 static const uint8_t unless_lost[] = {
 	NR(TIME), NR(QUEUE_ABORT), NR(DEVICE_STOP), NR(DEVICE_RESTART), NR(MEM_WINDOW),

@@ -369,15 +369,72 @@ void model_memory_fini(struct model_memory *m)
 	pthread_mutex_destroy(&m->lock);
 }
 
+/**
+ * model_memory_charge() - charge memory to the device and to the host's budget
+ * @m: the memory
+ * @size: bytes
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int model_memory_charge(struct model_memory *m, uint64_t size)
+{
+	int rc;
+
+	if (!charge(&m->charged, m->total, size))
+		return -ENOMEM;
+	rc = model_budget_charge(size);
+	if (rc)
+		atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+	return rc;
+}
+
+/* The opposite. */
+void model_memory_uncharge(struct model_memory *m, uint64_t size)
+{
+	atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+	model_budget_uncharge(size);
+}
+
+/**
+ * model_memory_clear() - nothing is mapped at device addresses any more
+ * @m: the memory
+ * @addr: first address, of a page
+ * @size: bytes, whole pages
+ *
+ * Whoever still works there reads zeros.
+ * Return: 0 or a negative errno: it is as it was.
+ */
+int model_memory_clear(struct model_memory *m, uint64_t addr, uint64_t size)
+{
+	return hal_sys_mmap_at(model_memory_data(m, addr), size,
+			       m->protect ? PROT_NONE : PROT_READ | PROT_WRITE, RESERVE, -1, 0);
+}
+
+/*
+ * Memory that is to be moved elsewhere: one mapping without pages, whatever the addresses were used
+ * for before.
+ */
+static int extent_renew(struct model_memory *m, struct model_extent *e)
+{
+	uint64_t from = (e->range.start - m->start) / MODEL_PAGE;
+
+	pages_mark(m, from, from + e->range.size / MODEL_PAGE, false);
+	return model_memory_clear(m, e->range.start, e->range.size) ? -ENOMEM : 0;
+}
+
 static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t bytes,
 			       uint64_t align, uint32_t flags, struct model_extent **ext)
 {
 	struct model_extent *e = model_space_get(&m->plain, size, align);
-	int rc;
+	int rc = 0;
 
 	if (!e)
 		return -ENOMEM;
-	rc = extent_huge(m, e, flags);
+	e->apart = flags & SIMNPU_MEM_PHYSICAL;
+	if (e->apart)
+		rc = extent_renew(m, e);
+	if (!rc)
+		rc = extent_huge(m, e, flags);
 	if (!rc)
 		rc = extent_pages(m, e);
 	if (rc) {
@@ -385,11 +442,14 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 		model_space_put(&m->plain, e);
 		return rc;
 	}
+	*ext = e;
+	if (e->apart)
+		return 0;
 	e->size = e->bytes = bytes;
+	e->access = MODEL_RW;
 	hal_spin_lock(&m->map_lock);
 	hal_range_insert(&m->used, &e->range);
 	hal_spin_unlock(&m->map_lock);
-	*ext = e;
 	return 0;
 }
 
@@ -398,7 +458,7 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
  * @m: the memory
  * @size: bytes, at least 1
  * @align: a power of two, or 0
- * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST
+ * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST, SIMNPU_MEM_PHYSICAL: engines don't find it
  * @ext: out: the extent
  *
  * Return: 0 or -ENOMEM, and nothing is charged.
@@ -416,18 +476,14 @@ int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, ui
 	size = hal_align_up(size, flags & SIMNPU_MEM_HUGE ? MODEL_HUGE : MODEL_ALIGN);
 	if (align < MODEL_ALIGN)
 		align = size >= MODEL_HUGE ? MODEL_HUGE : MODEL_ALIGN;
-	if (!charge(&m->charged, m->total, size))
-		return -ENOMEM;
-	rc = model_budget_charge(size);
-	if (!rc) {
-		pthread_mutex_lock(&m->lock);
-		rc = memory_alloc_locked(m, size, bytes, align, flags, ext);
-		pthread_mutex_unlock(&m->lock);
-		if (rc)
-			model_budget_uncharge(size);
-	}
+	rc = model_memory_charge(m, size);
 	if (rc)
-		atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+		return rc;
+	pthread_mutex_lock(&m->lock);
+	rc = memory_alloc_locked(m, size, bytes, align, flags, ext);
+	pthread_mutex_unlock(&m->lock);
+	if (rc)
+		model_memory_uncharge(m, size);
 	return rc;
 }
 
@@ -441,13 +497,15 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 	uint64_t size = e->range.size;
 
 	pthread_mutex_lock(&m->lock);
-	hal_spin_lock(&m->map_lock);
-	hal_range_remove(&m->used, &e->range);
-	if (unlikely(m->poison_count))
-		model_poison_free(m, e);
-	hal_spin_unlock(&m->map_lock);
-	/* release: who sees the new epoch does not find the range any more */
-	__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
+	if (!e->apart) {
+		hal_spin_lock(&m->map_lock);
+		hal_range_remove(&m->used, &e->range);
+		if (unlikely(m->poison_count))
+			model_poison_drop(m, &e->range);
+		hal_spin_unlock(&m->map_lock);
+		/* release: who sees the new epoch does not find the range any more */
+		__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
+	}
 	if (size >= KEEP_PAGES)
 		extent_drop_pages(m, e);
 	if (e->huge)
@@ -455,8 +513,7 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 	e->huge = false;
 	model_space_put(&m->plain, e);
 	pthread_mutex_unlock(&m->lock);
-	atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
-	model_budget_uncharge(size);
+	model_memory_uncharge(m, size);
 }
 
 /**

@@ -159,6 +159,8 @@ struct model_context {
 	struct hal_list queues;
 	struct hal_list imports;
 	struct hal_list mems;
+	struct hal_range_map reserves;
+	struct hal_range_map mappings;
 	struct hal_list events;
 	struct hal_list modules;
 	struct hal_spin cb_lock;
@@ -419,6 +421,17 @@ int model_mem_destroy(struct model_file *f, const struct simnpu_mem_free *arg);
 int model_mem_register(struct model_file *f, struct simnpu_register *arg);
 int model_mem_window(struct model_file *f, struct simnpu_window *arg);
 void model_mem_free(struct model_mem *mem);
+void model_mem_end(struct model_mem *mem);
+
+/* vm.c */
+int model_phys_alloc(struct model_memory *m, struct model_mem *mem, uint32_t flags);
+void model_phys_free(struct model_memory *m, struct model_mem *mem);
+int model_vm_reserve(struct model_file *f, struct simnpu_vm *arg);
+int model_vm_release(struct model_file *f, const struct simnpu_vm *arg);
+int model_vm_map(struct model_file *f, const struct simnpu_vm *arg);
+int model_vm_unmap(struct model_file *f, const struct simnpu_vm *arg);
+int model_vm_protect(struct model_file *f, const struct simnpu_vm *arg);
+void model_vm_drop(struct model_context *ctx);
 
 /* xfer.c */
 int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg);
