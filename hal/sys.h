@@ -107,7 +107,7 @@ int hal_sys_ioctl(const struct hal_sys_ops *ops, int fd, unsigned long request, 
 int hal_sys_mmap(const struct hal_sys_ops *ops, size_t size, int prot, int flags, int fd,
 		 uint64_t offset, void **addr);
 int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size);
-/* At an address of the caller's, in place of what is there (MAP_FIXED); the process's operations. */
+/* At an address of the caller's, in place of what is there; by the process's operations. */
 int hal_sys_mmap_at(void *addr, size_t size, int prot, int flags, int fd, uint64_t offset);
 /* Moves the pages of one private mapping in place of what is at to; it stays, without them. */
 int hal_sys_move(void *addr, size_t size, void *to);

@@ -925,6 +925,9 @@ struct simnpu_desc_pitch {
 
 #define SIMNPU_INSTANCE_MAGIC 0x75706e6d69736e69ull
 #define SIMNPU_INSTANCE_SLOTS 128
+/* What names are of, up to SIMNPU_NAME_LEN - 1 of these; the first is no '.'. */
+#define SIMNPU_INSTANCE_NAME \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 /*
  * The devices of a named instance belong to all processes of one user that open them under its

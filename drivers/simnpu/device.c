@@ -134,6 +134,8 @@ static int device_mem_info(struct hal_device *base, struct hal_mem_info *mi)
 		return err;
 	mi->total = si.mem_total;
 	mi->free = si.mem_free;
+	mi->others = si.mem_others;
+	mi->quota = si.mem_quota;
 	return 0;
 }
 
@@ -172,6 +174,8 @@ static int device_usage(struct hal_device *base, struct hal_usage *u)
 		return err;
 	u->streams = si.queues;
 	u->events = si.events;
+	u->stream_quota = si.queue_quota;
+	u->event_quota = si.event_quota;
 	return 0;
 }
 

@@ -51,15 +51,29 @@ static uint64_t device_caps(const struct model_device *dev)
 	return caps;
 }
 
+/* What the caller can still allocate. */
+static uint64_t mem_free(struct model_device *dev, uint64_t others)
+{
+	uint64_t own = hal_load_relaxed(&dev->own[MODEL_BYTES]), quota = model_quota(MODEL_BYTES);
+	uint64_t total = dev->mem.total, left;
+
+	left = others < total ? total - others : 0;
+	if (quota && quota < left)
+		left = quota;
+	return own < left ? left - own : 0;
+}
+
 static int io_info(struct model_file *f, void *arg)
 {
 	struct model_device *dev = f->dev;
 	struct simnpu_info *i = arg;
+	struct model_amount others;
 
+	model_others(dev, &others);
 	*i = (struct simnpu_info){
 		.caps = device_caps(dev),
 		.mem_total = dev->mem.total,
-		.mem_free = dev->mem.total - hal_load_relaxed(&dev->mem.charged),
+		.mem_free = mem_free(dev, others.of[MODEL_BYTES]),
 		.va_start = dev->mem.start,
 		.va_size = dev->mem.size,
 		.mem_align = MODEL_ALIGN,
@@ -71,8 +85,10 @@ static int io_info(struct model_file *f, void *arg)
 		.max_queued = MODEL_MAX_QUEUED,
 		.priorities = MODEL_PRIORITIES,
 		.args_max = MODEL_ARGS_MAX,
-		.queues = hal_load_relaxed(&dev->queues),
-		.events = hal_load_relaxed(&dev->events),
+		.queues = (uint32_t)(hal_load_relaxed(&dev->own[MODEL_QUEUES]) +
+				     others.of[MODEL_QUEUES]),
+		.events = (uint32_t)(hal_load_relaxed(&dev->own[MODEL_EVENTS]) +
+				     others.of[MODEL_EVENTS]),
 		.utilization = model_utilization(dev),
 		.look_again_ns = MODEL_LOOK_NS,
 		.kernel_abi = NPU_SIMNPU_KERNEL_ABI,
@@ -81,6 +97,10 @@ static int io_info(struct model_file *f, void *arg)
 		.link_errors = hal_load_relaxed(&dev->health.link_errors),
 		.hangs = hal_load_relaxed(&dev->health.hangs),
 		.restarts = hal_load_relaxed(&dev->health.restarts),
+		.mem_others = others.of[MODEL_BYTES],
+		.mem_quota = model_quota(MODEL_BYTES),
+		.queue_quota = (uint32_t)model_quota(MODEL_QUEUES),
+		.event_quota = (uint32_t)model_quota(MODEL_EVENTS),
 	};
 	model_state_info(dev, i);
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device memory: addresses, pages, accounts.
+ * Device memory: addresses and pages.
  *
  * In strict mode the device's addresses are reserved and can't be touched; the
  * bytes lie at a constant distance. The data stays mapped for the life of the
@@ -23,46 +23,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-/* ---- the host's budget, of all devices together ----------------------------- */
-
-static _Atomic uint64_t budget_used;
-
-static uint64_t budget_total(void)
-{
-	uint64_t total = (uint64_t)hal_option_int(simnpu_options, "simnpu_host_budget");
-
-	/* constants of the machine: not in the seam of hal/sys.h */
-	if (!total)
-		total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
-	return total;
-}
-
-static bool charge(_Atomic uint64_t *account, uint64_t total, uint64_t size)
-{
-	uint64_t used = hal_load_relaxed(account);
-
-	do {
-		if (size > total || used > total - size)
-			return false;
-		/* relaxed: an account carries no data */
-	} while (!atomic_compare_exchange_weak_explicit(account, &used, used + size,
-							memory_order_relaxed,
-							memory_order_relaxed));
-	return true;
-}
-
-/* Charges memory to the host's budget: 0 or -ENOMEM. */
-int model_budget_charge(uint64_t size)
-{
-	return charge(&budget_used, budget_total(), size) ? 0 : -ENOMEM;
-}
-
-/* The opposite. */
-void model_budget_uncharge(uint64_t size)
-{
-	atomic_fetch_sub_explicit(&budget_used, size, memory_order_relaxed);
-}
 
 /**
  * model_populate() - make pages real now
@@ -345,7 +305,6 @@ int model_memory_init(struct model_memory *m, uint64_t total, bool strict)
 	m->used.root = NULL;
 	m->total = total;
 	m->poison_count = 0;
-	hal_store_relaxed(&m->charged, 0);
 	rc = memory_windows(m, total, strict);
 	if (rc)
 		return rc;
@@ -370,7 +329,7 @@ void model_memory_fini(struct model_memory *m)
 }
 
 /**
- * model_memory_charge() - charge memory to the device and to the host's budget
+ * model_memory_charge() - charge device memory to all that limits it
  * @m: the memory
  * @size: bytes
  *
@@ -378,21 +337,22 @@ void model_memory_fini(struct model_memory *m)
  */
 int model_memory_charge(struct model_memory *m, uint64_t size)
 {
-	int rc;
+	struct model_device *dev = container_of(m, struct model_device, mem);
+	int rc = model_charge(dev, MODEL_BYTES, size);
 
-	if (!charge(&m->charged, m->total, size))
-		return -ENOMEM;
+	if (rc)
+		return rc;
 	rc = model_budget_charge(size);
 	if (rc)
-		atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+		model_uncharge(dev, MODEL_BYTES, size);
 	return rc;
 }
 
 /* The opposite. */
 void model_memory_uncharge(struct model_memory *m, uint64_t size)
 {
-	atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
 	model_budget_uncharge(size);
+	model_uncharge(container_of(m, struct model_device, mem), MODEL_BYTES, size);
 }
 
 /**

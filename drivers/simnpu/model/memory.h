@@ -144,7 +144,6 @@ void model_space_put(struct model_space *s, struct model_extent *e);
  * @va_map: the mapping that @start lies in, or NULL: the same
  * @protect: pages have to be made writable first
  * @total: bytes that may be allocated
- * @charged: bytes that are
  * @plain: addresses of allocations, from @start on
  * @plain_size: bytes of them
  * @vm: addresses of reservations, behind them
@@ -165,7 +164,6 @@ struct model_memory {
 	void *va_map;
 	bool protect;
 	uint64_t total;
-	_Atomic uint64_t charged;
 	struct model_space plain;
 	uint64_t plain_size;
 	struct model_space vm;
@@ -197,6 +195,7 @@ void model_poison_limit(struct model_memory *m, struct model_extent *e);
 void model_poison_clear(struct model_memory *m);
 int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		      enum model_access access, char **host);
+/* account.c */
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);
 void model_populate(char *p, uint64_t size, int *rc);

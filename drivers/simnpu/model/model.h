@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "drivers/simnpu/model/handle.h"
+#include "drivers/simnpu/model/instance.h"
 #include "drivers/simnpu/model/memory.h"
 #include "drivers/simnpu/model/queue.h"
 #include "hal/base.h"
@@ -75,7 +76,8 @@ struct model_part {
 	uint64_t caps;
 };
 
-const struct model_part *model_part_get(void);
+const struct model_part *model_part_get(uint64_t *memory);
+const struct model_part *model_part_named(const char *name);
 
 /* ---- kernels ----------------------------------------------------------------- */
 
@@ -258,6 +260,8 @@ struct model_health {
  * @odd: it is in another state than OK
  * @hung: a task does not end, and its thread is left to it; under @lock
  * @queue_number: queues made since it came up
+ * @own: what this process has of it
+ * @slot: its slot in the file of the instance, plus 1; 0: none; under the instance's lock
  */
 struct model_device {
 	uint32_t index;
@@ -315,8 +319,8 @@ struct model_device {
 	bool hung;
 	uint32_t queue_number;
 	struct model_device *next_spare;
-	_Atomic uint32_t queues;
-	_Atomic uint32_t events;
+	_Atomic uint64_t own[MODEL_WHATS];
+	uint32_t slot;
 	uint64_t next_uid;
 	struct model_queue *free_queues;
 
@@ -402,6 +406,7 @@ void model_file_close(struct model_file *f);
 int model_device_open(uint32_t index, struct model_device **dev);
 void model_device_close(struct model_device *dev);
 void model_device_detach(struct model_device *dev);
+uint32_t model_devices(void);
 
 /* ioctl.c */
 int model_ioctl(int fd, unsigned long request, void *arg);
