@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -56,6 +58,21 @@ static int libc_lock(int fd, int cmd, struct flock *lock)
 static void *libc_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
 {
 	return mremap(addr, old_size, size, flags, to);
+}
+
+static int libc_bind(int fd, const void *addr, unsigned int len)
+{
+	return bind(fd, addr, len);
+}
+
+static int libc_connect(int fd, const void *addr, unsigned int len)
+{
+	return connect(fd, addr, len);
+}
+
+static int libc_accept(int fd)
+{
+	return accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 static long libc_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
@@ -141,6 +158,13 @@ const struct hal_sys_ops hal_sys_libc = {
 	.fstat = fstat,
 	.fallocate = fallocate,
 	.lock = libc_lock,
+	.socket = socket,
+	.bind = libc_bind,
+	.connect = libc_connect,
+	.accept = libc_accept,
+	.sendmsg = sendmsg,
+	.recvmsg = recvmsg,
+	.poll = poll,
 	.read = read,
 	.write = write,
 	.futex = libc_futex,

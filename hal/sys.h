@@ -18,6 +18,8 @@
 #include <sys/types.h>
 
 struct flock;
+struct msghdr;
+struct pollfd;
 struct stat;
 struct timespec;
 
@@ -39,6 +41,13 @@ struct timespec;
  * @fstat: as fstat(2)
  * @fallocate: as fallocate(2)
  * @lock: as fcntl(2) with F_OFD_SETLK or F_OFD_GETLK
+ * @socket: as socket(2); this and the next five: hal/sys_unix.h
+ * @bind: as bind(2)
+ * @connect: as connect(2)
+ * @accept: as accept4(2), close-on-exec, not blocking, without the address
+ * @sendmsg: as sendmsg(2)
+ * @recvmsg: as recvmsg(2)
+ * @poll: as poll(2)
  * @read: as read(2)
  * @write: as write(2)
  * @futex: as futex(2) with FUTEX_WAIT_BITSET (absolute CLOCK_MONOTONIC time-out or NULL) or
@@ -71,6 +80,13 @@ struct hal_sys_ops {
 	int (*fstat)(int fd, struct stat *st);
 	int (*fallocate)(int fd, int mode, off_t offset, off_t size);
 	int (*lock)(int fd, int cmd, struct flock *lock);
+	int (*socket)(int domain, int type, int protocol);
+	int (*bind)(int fd, const void *addr, unsigned int len);
+	int (*connect)(int fd, const void *addr, unsigned int len);
+	int (*accept)(int fd);
+	ssize_t (*sendmsg)(int fd, const struct msghdr *msg, int flags);
+	ssize_t (*recvmsg)(int fd, struct msghdr *msg, int flags);
+	int (*poll)(struct pollfd *fds, unsigned long n, int timeout_ms);
 	ssize_t (*read)(int fd, void *buf, size_t size);
 	ssize_t (*write)(int fd, const void *buf, size_t size);
 	long (*futex)(uint32_t *word, int op, uint32_t value, const struct timespec *timeout);

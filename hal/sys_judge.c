@@ -164,6 +164,41 @@ static int judged_lock(int fd, int cmd, struct flock *lock)
 	return JUDGED(lock, (unsigned long)cmd, -1, fd, cmd, lock);
 }
 
+static int judged_socket(int domain, int type, int protocol)
+{
+	return JUDGED(socket, 0, -1, domain, type, protocol);
+}
+
+static int judged_bind(int fd, const void *addr, unsigned int len)
+{
+	return JUDGED(bind, 0, -1, fd, addr, len);
+}
+
+static int judged_connect(int fd, const void *addr, unsigned int len)
+{
+	return JUDGED(connect, 0, -1, fd, addr, len);
+}
+
+static int judged_accept(int fd)
+{
+	return JUDGED(accept, 0, -1, fd);
+}
+
+static ssize_t judged_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return JUDGED(sendmsg, 0, -1, fd, msg, flags);
+}
+
+static ssize_t judged_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return JUDGED(recvmsg, 0, -1, fd, msg, flags);
+}
+
+static int judged_poll(struct pollfd *fds, unsigned long n, int timeout_ms)
+{
+	return JUDGED(poll, 0, -1, fds, n, timeout_ms);
+}
+
 static ssize_t judged_read(int fd, void *buf, size_t size)
 {
 	return JUDGED(read, 0, -1, fd, buf, size);
@@ -235,6 +270,13 @@ static const struct hal_sys_ops judged = {
 	.fstat = judged_fstat,
 	.fallocate = judged_fallocate,
 	.lock = judged_lock,
+	.socket = judged_socket,
+	.bind = judged_bind,
+	.connect = judged_connect,
+	.accept = judged_accept,
+	.sendmsg = judged_sendmsg,
+	.recvmsg = judged_recvmsg,
+	.poll = judged_poll,
 	.read = judged_read,
 	.write = judged_write,
 	.futex = judged_futex,

@@ -32,6 +32,13 @@
 	X(fstat, EIO)		\
 	X(fallocate, ENOSPC)	\
 	X(lock, ENOLCK)		\
+	X(socket, EMFILE)	\
+	X(bind, EADDRINUSE)	\
+	X(connect, ECONNREFUSED) \
+	X(accept, EMFILE)	\
+	X(sendmsg, EPIPE)	\
+	X(recvmsg, EMFILE)	\
+	X(poll, EINTR)		\
 	X(read, EIO)		\
 	X(write, EIO)		\
 	X(futex, EINTR)		\

@@ -162,6 +162,41 @@ static int fake_lock(int fd, int cmd, struct flock *l)
 	CALL(LOCK, -1, lock(fd, cmd, l));
 }
 
+static int fake_socket(int domain, int type, int protocol)
+{
+	CALL(SOCKET, -1, socket(domain, type, protocol));
+}
+
+static int fake_bind(int fd, const void *addr, unsigned int len)
+{
+	CALL(BIND, -1, bind(fd, addr, len));
+}
+
+static int fake_connect(int fd, const void *addr, unsigned int len)
+{
+	CALL(CONNECT, -1, connect(fd, addr, len));
+}
+
+static int fake_accept(int fd)
+{
+	CALL(ACCEPT, -1, accept(fd));
+}
+
+static ssize_t fake_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	CALL(SENDMSG, -1, sendmsg(fd, msg, flags));
+}
+
+static ssize_t fake_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	CALL(RECVMSG, -1, recvmsg(fd, msg, flags));
+}
+
+static int fake_poll(struct pollfd *fds, unsigned long n, int timeout_ms)
+{
+	CALL(POLL, -1, poll(fds, n, timeout_ms));
+}
+
 static int fake_memfd_create(const char *name, unsigned int flags)
 {
 	fake_sys_seen.memfd_flags = flags;
@@ -253,6 +288,13 @@ const struct hal_sys_ops fake_sys = {
 	.fstat = fake_fstat,
 	.fallocate = fake_fallocate,
 	.lock = fake_lock,
+	.socket = fake_socket,
+	.bind = fake_bind,
+	.connect = fake_connect,
+	.accept = fake_accept,
+	.sendmsg = fake_sendmsg,
+	.recvmsg = fake_recvmsg,
+	.poll = fake_poll,
 	.memfd_create = fake_memfd_create,
 	.eventfd = fake_eventfd,
 	.read = fake_read,

@@ -16,6 +16,7 @@
 
 #include "hal/base.h"
 #include "hal/error.h"
+#include "hal/sys_unix.h"
 #include "selftests/fakes/sys.h"
 
 FIXTURE(sys) {
@@ -321,6 +322,95 @@ TEST_F(sys, mapped_where_it_is_wanted)
 	EXPECT_EQ(0, hal_sys_mmap_at(self->map, self->page, PROT_READ, MAP_SHARED, fd, 0));
 	EXPECT_EQ(0, *(char *)self->map);
 	hal_sys_close(&fake_sys, fd);
+}
+
+TEST_F(sys, descriptors_between_processes)
+{
+	char name[32], buf[4] = "abc", in[4];
+	struct hal_peer peer = { 0 };
+	int s, c, a, fd, got;
+	struct pollfd p;
+	uint64_t size;
+
+	snprintf(name, sizeof(name), "npu-sys-test-%d", getpid());
+	EXPECT_EQ(-ECONNREFUSED, hal_sys_unix_connect(name, &peer));
+	s = hal_sys_unix_listen(name);
+	ASSERT_LE(0, s);
+	EXPECT_EQ(-EADDRINUSE, hal_sys_unix_listen(name));
+	EXPECT_EQ(-EAGAIN, hal_sys_unix_accept(s, &peer));
+	p = (struct pollfd){ s, POLLIN, 0 };
+	EXPECT_EQ(0, hal_sys_poll(&p, 1, hal_sys_now() + 2000000));
+	fake_sys_fail(FAKE_SYS_CONNECT, 1, 1, EINTR);
+	c = hal_sys_unix_connect(name, &peer);
+	ASSERT_LE(0, c);
+	EXPECT_EQ(getpid(), peer.pid);
+	EXPECT_EQ(geteuid(), peer.uid);
+	fake_sys_fail(FAKE_SYS_POLL, 1, 1, EINTR);
+	EXPECT_EQ(1, hal_sys_poll(&p, 1, UINT64_MAX));
+	peer = (struct hal_peer){ 0 };
+	a = hal_sys_unix_accept(s, &peer);
+	ASSERT_LE(0, a);
+	EXPECT_EQ(getpid(), peer.pid);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(a, F_GETFD));
+
+	fd = hal_sys_memfd_fixed("test", self->page);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EAGAIN, hal_sys_unix_recv(c, in, sizeof(in), &got));
+	fake_sys_fail(FAKE_SYS_SENDMSG, 1, 2, EINTR);
+	EXPECT_EQ(0, hal_sys_unix_send(a, buf, sizeof(buf), fd));
+	fake_sys_fail(FAKE_SYS_RECVMSG, 1, 2, EINTR);
+	EXPECT_EQ(0, hal_sys_unix_recv(c, in, sizeof(in), &got));
+	EXPECT_STREQ("abc", in);
+	ASSERT_LE(0, got);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(got, F_GETFD));
+	EXPECT_TRUE(hal_sys_is_fixed(got, &size));
+	EXPECT_EQ(self->page, size);
+	hal_sys_close(&fake_sys, got);
+	/* a message of another size, one with a descriptor that is not wanted, and none */
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, 3, -1));
+	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), fd));
+	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, 3, &got));
+	EXPECT_EQ(-1, got);
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), fd));
+	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, sizeof(in), NULL));
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), -1));
+	EXPECT_EQ(0, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(-1, got);
+	hal_sys_close(&fake_sys, c);
+	EXPECT_EQ(-EPIPE, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(-EPIPE, hal_sys_unix_send(a, buf, sizeof(buf), -1));
+	hal_sys_close(&fake_sys, a);
+	hal_sys_close(&fake_sys, s);
+	hal_sys_close(&fake_sys, fd);
+	fake_sys_fail(FAKE_SYS_SOCKET, 1, 2, EMFILE);
+	EXPECT_EQ(-EMFILE, hal_sys_unix_listen(name));
+	EXPECT_EQ(-EMFILE, hal_sys_unix_connect(name, &peer));
+	fake_sys_fail(FAKE_SYS_BIND, 1, 1, ENOMEM);
+	EXPECT_EQ(-ENOMEM, hal_sys_unix_listen(name));
+}
+
+TEST_F(sys, files_that_stay_as_long_as_they_are)
+{
+	uint64_t size = 0;
+	int fd;
+
+	fd = hal_sys_memfd_fixed("test", 3 * self->page);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(hal_sys_is_fixed(fd, &size));
+	EXPECT_EQ(3 * self->page, size);
+	EXPECT_EQ(-1, ftruncate(fd, 0));
+	EXPECT_EQ(-1, ftruncate(fd, (off_t)(4 * self->page)));
+	EXPECT_EQ(0, hal_sys_punch(fd, 0, self->page));
+	hal_sys_close(&fake_sys, fd);
+	fd = hal_sys_memfd("test");
+	EXPECT_FALSE(hal_sys_is_fixed(fd, &size));
+	hal_sys_close(&fake_sys, fd);
+	EXPECT_FALSE(hal_sys_is_fixed(fd, &size));
+	fake_sys_fail(FAKE_SYS_MEMFD, 1, 1, EMFILE);
+	EXPECT_EQ(-EMFILE, hal_sys_memfd_fixed("test", self->page));
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 1, 1, ENOSPC);
+	EXPECT_EQ(-ENOMEM, hal_sys_memfd_fixed("test", self->page));
 }
 
 static _Atomic uint32_t word;
