@@ -295,11 +295,12 @@ static const struct need needs[] = {
 	NEED(NPU_CAP_VMM, memory, reserve),
 	NEED(NPU_CAP_VMM, memory, release),
 	NEED(NPU_CAP_VMM, memory, create),
+	NEED(NPU_CAP_VMM, memory, destroy),
 	NEED(NPU_CAP_VMM, memory, map),
 	NEED(NPU_CAP_VMM, memory, unmap),
 	NEED(NPU_CAP_VMM, memory, protect),
-	NEED2(NPU_CAP_MEM, NPU_CAP_IPC, memory, export_fd),
-	NEED2(NPU_CAP_MEM, NPU_CAP_IPC, memory, import_fd),
+	NEED2(NPU_CAP_VMM, NPU_CAP_IPC, memory, export_fd),
+	NEED2(NPU_CAP_VMM, NPU_CAP_IPC, memory, import_fd),
 	NEED(NPU_CAP_LAUNCH, kernel, load_builtin),
 	NEED(NPU_CAP_LAUNCH, kernel, unload),
 	NEED(NPU_CAP_LAUNCH, kernel, get),
@@ -343,6 +344,10 @@ int hal_driver_check(const struct hal_driver *drv, const struct hal_device_info 
 	if ((caps & NPU_CAP_MEM) && (!info->mem_align || (info->mem_align & (info->mem_align - 1))))
 		return hal_fail(-EPROTO, "device_open", "driver %s: alignment %llu", drv->name,
 				(unsigned long long)info->mem_align);
+	if ((caps & NPU_CAP_VMM) && (info->mem_granularity < info->mem_align ||
+				     (info->mem_granularity & (info->mem_granularity - 1))))
+		return hal_fail(-EPROTO, "device_open", "driver %s: granularity %llu", drv->name,
+				(unsigned long long)info->mem_granularity);
 	if ((caps & NPU_CAP_STREAM) && !info->priorities)
 		return hal_fail(-EPROTO, "device_open", "driver %s: no priorities", drv->name);
 	return 0;

@@ -438,14 +438,21 @@ struct hal_event_ops {
  *	[C-MEM-9] What the host writes there, tasks that begin afterwards read, and the other way
  *	round. Several windows may overlap. Return: 0, -EHWPOISON, -EOPNOTSUPP (not of this memory)
  * @window_close: the opposite
- * @reserve: reserve device addresses. Only with NPU_CAP_VMM, as are the next five
- * @release: give them back
- * @create: make memory without addresses
- * @map: put memory at reserved addresses
- * @unmap: take it away
- * @protect: change what may be done there: 0, 1 read, 3 read and write
- * @export_fd: make a descriptor for other processes. Only with NPU_CAP_IPC
- * @import_fd: make the memory that a descriptor stands for
+ * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and addresses
+ *	are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six. Return: 0,
+ *	-EINVAL (@want is none to be had), -EEXIST (some of it is taken), -ENOMEM
+ * @release: give back what @reserve gave; nothing is mapped there
+ * @create: make memory without an address: size is set; real as that of @alloc. Return: 0, -ENOMEM
+ * @destroy: let go what @create or @import_fd made; where it is mapped it stays until @unmap
+ * @map: put all of it at addresses of one reservation of its context, where nothing is mapped; it is
+ *	mapped nowhere else. @access: HAL_VM_*. Return: 0, -ENOMEM
+ * @unmap: take one mapping, as @map made it, away; what is in the memory stays. Return: 0, -ENOMEM
+ *	(it stays mapped; not of memory that was destroyed), else it is gone all the same
+ * @protect: change what may be done at one mapping
+ * @export_fd: make a descriptor, close-on-exec, that stands for memory of @create. Only with
+ *	NPU_CAP_IPC, as is the next
+ * @import_fd: make the memory that a descriptor stands for; sets size. Return: 0, -EINVAL (no such
+ *	descriptor), -ENOMEM
  *
  * [C-MEM-3] An address is a multiple of mem_align, lies in va_start … va_start + va_size, and
  * belongs to one allocation of one device at a time. [C-MEM-4] What a copy or fill wrote, a
@@ -463,12 +470,14 @@ struct hal_memory_ops {
 	int (*fill)(struct hal_context *ctx, void *dst, int byte, size_t size);
 	int (*window_open)(struct hal_memory *m, uint64_t offset, size_t size, void **host);
 	void (*window_close)(struct hal_memory *m, uint64_t offset, size_t size);
-	int (*reserve)(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t *addr);
-	int (*release)(struct hal_context *ctx, uint64_t addr, uint64_t size);
+	int (*reserve)(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t align,
+		       uint64_t *addr);
+	void (*release)(struct hal_context *ctx, uint64_t addr, uint64_t size);
 	int (*create)(struct hal_memory *m);
-	int (*map)(struct hal_memory *m, uint64_t addr, uint64_t offset, uint64_t size);
+	void (*destroy)(struct hal_memory *m);
+	int (*map)(struct hal_memory *m, uint64_t addr, uint32_t access);
 	int (*unmap)(struct hal_context *ctx, uint64_t addr, uint64_t size);
-	int (*protect)(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t flags);
+	int (*protect)(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access);
 	int (*export_fd)(struct hal_memory *m, int *fd);
 	int (*import_fd)(struct hal_memory *m, int fd);
 };

@@ -14,6 +14,8 @@ enum hal_memory_kind {
 	HAL_MEMORY_HOST = 2,		/* pinned, ours */
 	HAL_MEMORY_REGISTERED = 3,	/* pinned, the caller's */
 	HAL_MEMORY_UNSAFE = 4,		/* device memory after an uncorrectable error */
+	HAL_MEMORY_GUARDED = 5,		/* device memory with which not all may be done: hal/vmm.h */
+	HAL_MEMORY_APART = 6,		/* device memory without an address: hal/vmm.h */
 };
 
 /* Flags of an allocation. */
@@ -31,7 +33,16 @@ enum hal_memory_kind {
  * @real_size: bytes that it takes, a multiple of mem_align; what the driver is asked for
  * @kind: enum hal_memory_kind
  * @flags: HAL_MEM_*
- * @making: it is found by its addresses, but not part of its context yet, so nobody may free it
+ * @making: it is found by its addresses, but not part of its context yet, or on its way out of it,
+ *	so nobody may free it; of memory without an address: it has been destroyed, but the driver does
+ *	not know yet
+ * @unsafe: an uncorrectable error may have spoilt its content
+ * @reserve: of a mapping: where it lies, NULL: it is none; hal/vmm.c has the rest
+ * @other: of a mapping: the memory that is there, one reference; of memory without an address: the
+ *	mapping, NULL: it is not mapped
+ * @mapped: of a mapping: the driver has made it
+ * @access: of a mapping: HAL_VM_*
+ * @handle: of memory without an address; 0: it was destroyed
  */
 struct hal_memory {
 	struct kref ref;
@@ -44,11 +55,18 @@ struct hal_memory {
 	enum hal_memory_kind kind;
 	uint32_t flags;
 	bool making;
+	bool unsafe;
+	bool mapped;
+	struct hal_reserve *reserve;
+	struct hal_memory *other;
+	uint32_t access;
+	uint64_t handle;
 };
 
 /**
  * struct hal_pointer - what a pointer is
- * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE
+ * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE or
+ *	HAL_MEMORY_GUARDED
  * @unsafe: device memory whose content an uncorrectable error may have spoilt
  * @dev: its device, no reference; NULL for unknown memory
  * @base: start of the allocation
@@ -79,6 +97,12 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 int hal_mem_host_unregister(void *ptr);
 
 int hal_pointer_info(const void *ptr, struct hal_pointer *info);
+
+/*
+ * Checks a range of device memory that may be written; its device, no reference. 1: it is unsafe, and
+ * all of it.
+ */
+int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
 
 /**
  * struct hal_window - device memory as a host range, for file I/O
@@ -124,7 +148,8 @@ int hal_mem_set_safe(void *ptr);
  *
  * Return: 0 (width or height 0: nothing to do, kind is NPU_COPY_H2H); 1: fine as well, and it makes
  * its destination safe; -EINVAL (NULL, pitch, overflow, a kind that the pointers contradict, a
- * range that leaves its allocation), -EHWPOISON (the source is unsafe).
+ * range that leaves its allocation), -EACCES (it may not be read or written there), -EHWPOISON (the
+ * source is unsafe).
  */
 int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
 		   const char *op);

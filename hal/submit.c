@@ -278,7 +278,7 @@ static HAL_COLD int copy_whole(struct hal_submit *sub, struct copy *c)
 	int rc = submit(sub, issue_copy, c);
 
 	if (!rc)
-		hal_memory_written(c->c.dst);
+		hal_memory_written(c->c.dst, c->c.width * c->c.height);
 	return rc;
 }
 
@@ -344,7 +344,7 @@ static HAL_COLD int fill_whole(struct hal_submit *sub, struct fill *f)
 	int rc = submit(sub, issue_fill, f);
 
 	if (!rc)
-		hal_memory_written(f->dst);
+		hal_memory_written(f->dst, f->size);
 	return rc;
 }
 

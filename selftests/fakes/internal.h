@@ -11,6 +11,7 @@
 #include "hal/event.h"
 #include "hal/kernel.h"
 #include "hal/stream.h"
+#include "hal/vmm.h"
 #include "selftests/fakes/driver.h"
 
 /**
@@ -40,6 +41,18 @@ struct fake_state {
 
 extern struct fake_state fake;
 
+/* Bytes of addresses of a device, and how many of them, from the first on, are for allocations. */
+#define FAKE_PLAIN (FAKE_MEMORY * 2ull)
+#define FAKE_VA (FAKE_MEMORY * 4ull)
+
+struct fake_phys;
+
+struct fake_memory {
+	struct hal_memory base;
+	struct hal_list node;
+	struct fake_phys *phys;
+};
+
 struct fake_device {
 	struct hal_device base;
 	char *va;
@@ -48,6 +61,8 @@ struct fake_device {
 	uint32_t streams;
 	uint32_t events;
 	struct hal_list memory;
+	struct hal_list reserves;
+	struct hal_list mappings;
 	struct hal_health health;
 	struct hal_poison poison[FAKE_POISON];
 	uint32_t poison_count;
@@ -112,6 +127,19 @@ int fake_streams_stop(struct hal_device *dev, uint64_t deadline);
 void fake_worker_stop(void);
 void fake_do_copy(const struct hal_copy *c);
 bool fake_reachable(struct hal_device *dev, uint64_t addr, uint64_t size);
+
+/* vmm.c */
+int fake_reserve(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t align,
+		 uint64_t *addr);
+void fake_release(struct hal_context *ctx, uint64_t addr, uint64_t size);
+int fake_create(struct hal_memory *m);
+void fake_destroy(struct hal_memory *m);
+int fake_map(struct hal_memory *m, uint64_t addr, uint32_t access);
+int fake_unmap(struct hal_context *ctx, uint64_t addr, uint64_t size);
+int fake_protect(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access);
+int fake_export_fd(struct hal_memory *m, int *fd);
+int fake_import_fd(struct hal_memory *m, int fd);
+bool fake_mapped_locked(struct fake_device *d, uint64_t addr, uint64_t size);
 
 extern const struct hal_stream_ops fake_stream_ops;
 extern const struct hal_event_ops fake_event_ops;
