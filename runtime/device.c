@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/internal.h"
+#include "runtime/alloc.h"
 
 struct rt_device rt_devices[RT_DEVICES];
 
@@ -583,6 +583,7 @@ static bool forget(int d, const struct hal_device *hal)
 	hal_store_release(&dev->hal, NULL);
 	rt_contexts_forget_locked(d);
 	rt_pools_forget_locked(d);
+	rt_cache_drop(d);
 	/* the device's epoch before the process's: who sees the new one looks at all */
 	hal_add_relaxed(&dev->epoch, RT_EPOCH_CLOSE);
 	pthread_mutex_unlock(&dev->lock);

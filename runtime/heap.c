@@ -433,6 +433,17 @@ void heap_segment_add(struct heap *h, struct heap_segment *seg, struct heap_pool
 	bin_put(p, b);
 }
 
+struct heap_block *heap_segment_use(struct heap_segment *seg)
+{
+	struct heap_block *b = seg->first;
+
+	count_blocks(seg, 1);
+	count_bytes(seg, (ptrdiff_t)seg->size);
+	b->fit = (uint32_t)(seg->size >> HEAP_UNIT_SHIFT);
+	heap_use(b);
+	return b;
+}
+
 /* Takes what is free in a segment out of the bins and stacks of its pool. */
 static void segment_leave(struct heap *h, struct heap_segment *seg)
 {

@@ -226,6 +226,8 @@ void heap_pool_init(struct heap_pool *p, struct heap_sum *sum, void *owner);
  * @away: they have no memory yet, and are one HEAP_AWAY block; else they are one free block
  */
 void heap_segment_add(struct heap *h, struct heap_segment *seg, struct heap_pool *p, bool away);
+/* All of a segment that has no memory, has it now, and is a block in use. */
+struct heap_block *heap_segment_use(struct heap_segment *seg);
 /* Takes out a segment in which nothing is used. As long as it has blocks. */
 void heap_segment_del(struct heap *h, struct heap_segment *seg);
 /* Makes it part of another pool, whatever is used in it. As long as it has blocks. */
@@ -348,21 +350,29 @@ static inline void heap_unuse(struct heap *h, struct heap_block *b)
 	sum->used_bytes -= b->size;
 }
 
-/* As heap_take_bin(), but where such a block was freed lately, that one. */
-static inline struct heap_block *heap_take(struct heap *h, struct heap_pool *p,
-					   const struct heap_fit *fit)
+/* A block that was asked for with this size, and freed lately; NULL: there is none. */
+static inline struct heap_block *heap_take_quick(struct heap_pool *p, size_t size)
 {
-	uint32_t units = (uint32_t)(fit->size >> HEAP_UNIT_SHIFT);
+	uint32_t units = (uint32_t)(size >> HEAP_UNIT_SHIFT);
 	struct heap_quick *q = heap_quick_of(p, units);
 	struct heap_block *b = q->top;
 
-	if (unlikely(!b || q->fit != units || b->size >= fit->below))
-		return heap_take_bin(h, p, fit);
+	if (unlikely(!b || q->fit != units))
+		return NULL;
 	q->top = b->link;
 	q->count--;
 	p->quick_count--;
 	heap_use(b);
 	return b;
+}
+
+/* As heap_take_bin(), but where such a block was freed lately, that one. */
+static inline struct heap_block *heap_take(struct heap *h, struct heap_pool *p,
+					   const struct heap_fit *fit)
+{
+	struct heap_block *b = heap_take_quick(p, fit->size);
+
+	return likely(b) ? b : heap_take_bin(h, p, fit);
 }
 
 /* A block that is used becomes free, and is kept as it is for the next request of its size. */

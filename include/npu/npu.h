@@ -6,6 +6,7 @@
 #ifndef NPU_NPU_H
 #define NPU_NPU_H
 
+#include "npu/alloc.h"
 #include "npu/context.h"
 #include "npu/device.h"
 #include "npu/error.h"
