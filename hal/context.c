@@ -15,6 +15,8 @@ static void init_base(struct hal_context *ctx, struct hal_device *dev)
 	hal_cond_init(&ctx->changed);
 	hal_list_init(&ctx->streams);
 	hal_list_init(&ctx->memory);
+	hal_list_init(&ctx->apart);
+	hal_list_init(&ctx->reserves);
 	hal_list_init(&ctx->modules);
 	hal_list_init(&ctx->events);
 	hal_list_init(&ctx->ended_events);
@@ -255,7 +257,9 @@ int hal_context_destroy(uint64_t ctx, int64_t timeout_ms)
 		hal_stream_finish(hal_list_entry(c->streams.next, struct hal_stream, node));
 	hal_events_destroy(c);
 	hal_modules_destroy(c);
+	hal_vm_memory_destroy(c);
 	hal_memory_destroy(c);
+	hal_vm_reserves_destroy(c);
 
 	pthread_mutex_lock(&c->dev->lock);
 	hal_list_del(&c->node);
@@ -283,6 +287,7 @@ void hal_context_abandon(struct hal_context *ctx)
 	hal_events_abandon(ctx);
 	hal_modules_abandon(ctx);
 	hal_memory_abandon(ctx);
+	hal_vm_abandon(ctx);
 }
 
 /* ---- waiting for all streams ---------------------------------------------------------- */

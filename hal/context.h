@@ -14,11 +14,13 @@
  * @dev: its device
  * @handle: its handle
  * @node: in the device's list
- * @lock: Protects: @streams, @memory, @modules, @events, @ended_events,
+ * @lock: Protects: @streams, @memory, @apart, @reserves, @modules, @events, @ended_events,
  *	@ended_count, @dead, and going of @streams
  * @changed: a stream is gone, or is not going any more
  * @streams: its streams
- * @memory: its memory
+ * @memory: its memory, and what is mapped
+ * @apart: its memory without addresses
+ * @reserves: its reservations
  * @modules: its modules
  * @events: the driver's parts of timed events
  * @ended_events: those that nobody holds but a record that is on its way
@@ -34,6 +36,8 @@ struct hal_context {
 	pthread_cond_t changed;
 	struct hal_list streams;
 	struct hal_list memory;
+	struct hal_list apart;
+	struct hal_list reserves;
 	struct hal_list modules;
 	struct hal_list events;
 	struct hal_list ended_events;

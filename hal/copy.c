@@ -63,7 +63,7 @@ static HAL_COLD int refused(const struct hal_copy *c, const struct hal_device *d
 {
 	if (wrong == hal_memory_unsafe)
 		return poisoned(c, dev, op);
-	return hal_fail(-EINVAL, op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
+	return hal_fail(hal_memory_wrong(wrong), op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
 			c->width, c->height, c->dst, c->src);
 }
 
@@ -161,7 +161,7 @@ int hal_mem_copy(struct hal_context *ctx, struct hal_copy *c)
 	if (!rc)
 		rc = after(ctx->dev, ctx->dev->drv->memory->copy(ctx, c));
 	if (!rc && cures)
-		hal_memory_written(c->dst);
+		hal_memory_written(c->dst, c->width * c->height);
 	return rc;
 }
 
@@ -195,6 +195,6 @@ int hal_mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size)
 	if (!rc)
 		rc = after(dev, dev->drv->memory->fill(ctx, dst, byte & 0xff, size));
 	if (!rc && cures)
-		hal_memory_written(dst);
+		hal_memory_written(dst, size);
 	return rc;
 }

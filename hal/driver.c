@@ -273,6 +273,8 @@ static const struct need needs[] = {
 	NEED2(NPU_CAP_STREAM, NPU_CAP_MEM, stream, fill),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_EVENT_TIMING, stream, record),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_CALLBACK, stream, callback),
+	NEED2(NPU_CAP_STREAM, NPU_CAP_HOST_TASK, stream, host),
+	NEED2(NPU_CAP_STREAM, NPU_CAP_HOST_TASK, stream, host_done),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_COMPLETION_FD, stream, notify),
 	NEED2(NPU_CAP_STREAM, NPU_CAP_ABORT, stream, abort),
 	NEED(NPU_CAP_EVENT_TIMING, event, init),
@@ -293,11 +295,12 @@ static const struct need needs[] = {
 	NEED(NPU_CAP_VMM, memory, reserve),
 	NEED(NPU_CAP_VMM, memory, release),
 	NEED(NPU_CAP_VMM, memory, create),
+	NEED(NPU_CAP_VMM, memory, destroy),
 	NEED(NPU_CAP_VMM, memory, map),
 	NEED(NPU_CAP_VMM, memory, unmap),
 	NEED(NPU_CAP_VMM, memory, protect),
-	NEED2(NPU_CAP_MEM, NPU_CAP_IPC, memory, export_fd),
-	NEED2(NPU_CAP_MEM, NPU_CAP_IPC, memory, import_fd),
+	NEED2(NPU_CAP_VMM, NPU_CAP_IPC, memory, export_fd),
+	NEED2(NPU_CAP_VMM, NPU_CAP_IPC, memory, import_fd),
 	NEED(NPU_CAP_LAUNCH, kernel, load_builtin),
 	NEED(NPU_CAP_LAUNCH, kernel, unload),
 	NEED(NPU_CAP_LAUNCH, kernel, get),
@@ -341,6 +344,10 @@ int hal_driver_check(const struct hal_driver *drv, const struct hal_device_info 
 	if ((caps & NPU_CAP_MEM) && (!info->mem_align || (info->mem_align & (info->mem_align - 1))))
 		return hal_fail(-EPROTO, "device_open", "driver %s: alignment %llu", drv->name,
 				(unsigned long long)info->mem_align);
+	if ((caps & NPU_CAP_VMM) && (info->mem_granularity < info->mem_align ||
+				     (info->mem_granularity & (info->mem_granularity - 1))))
+		return hal_fail(-EPROTO, "device_open", "driver %s: granularity %llu", drv->name,
+				(unsigned long long)info->mem_granularity);
 	if ((caps & NPU_CAP_STREAM) && !info->priorities)
 		return hal_fail(-EPROTO, "device_open", "driver %s: no priorities", drv->name);
 	return 0;

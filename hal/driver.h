@@ -82,21 +82,29 @@ struct hal_device_info {
  * @total: bytes
  * @free: bytes that can be allocated, in pieces perhaps
  * @used: bytes that this process holds
+ * @others: bytes that other processes hold
+ * @quota: bytes that this process may hold, 0: no fewer than the device has
  */
 struct hal_mem_info {
 	uint64_t total;
 	uint64_t free;
 	uint64_t used;
+	uint64_t others;
+	uint64_t quota;
 };
 
 /**
- * struct hal_usage - what exists on a device
+ * struct hal_usage - what exists on a device, of all processes together
  * @streams: streams
  * @events: timed events
+ * @stream_quota: streams that this process may have, 0: no fewer than the device has
+ * @event_quota: timed events that it may have, in the same way
  */
 struct hal_usage {
 	uint32_t streams;
 	uint32_t events;
+	uint32_t stream_quota;
+	uint32_t event_quota;
 };
 
 /**
@@ -321,6 +329,14 @@ struct hal_device_ops {
  * @callback: call a host function on the library's callback thread of the context. Only with
  *	NPU_CAP_CALLBACK. [C-STREAM-6] The stream goes on when it has returned, or at once with
  *	NPU_CALLBACK_NOBLOCK; [C-STREAM-7] blocking calls inside it give -EDEADLK
+ * @host: have the host carry a task out. Only with NPU_CAP_HOST_TASK. [C-STREAM-16] @begin is
+ *	called when its turn has come, on a thread of the library, in order within the stream, and
+ *	never waits; callbacks that take long don't keep it waiting. The stream goes on at @host_done.
+ *	[C-STREAM-17] Of one that was discarded, @begin is not called once @abort or the device's
+ *	@stop has returned 0
+ * @host_done: a task that @host began is done: outside the lock, from any thread, with a
+ *	reference. @code: 0, or the negative errno with which it fails. [C-STREAM-18] Of one that was
+ *	discarded meanwhile it does nothing. Only with NPU_CAP_HOST_TASK
  *
  * @kick: wake the device, after a submission gave 1: outside the lock, which is dropped first, with
  *	a reference taken under it. Must not fail: what could not be woken is woken by the next
@@ -363,6 +379,9 @@ struct hal_stream_ops {
 	int (*record)(struct hal_stream *s, const struct hal_task *t, struct hal_event *e);
 	int (*callback)(struct hal_stream *s, const struct hal_task *t, void (*fn)(void *arg),
 			void *arg, uint32_t flags);
+	int (*host)(struct hal_stream *s, const struct hal_task *t, void (*begin)(void *arg),
+		    void *arg);
+	void (*host_done)(struct hal_stream *s, uint64_t seq, int code);
 	void (*kick)(struct hal_stream *s);
 	int (*prepare_wait)(struct hal_stream *s, struct hal_stream *other);
 	int (*prepare)(struct hal_stream *s);
@@ -415,16 +434,25 @@ struct hal_event_ops {
  * @host_unregister: the opposite; the memory stays the caller's
  * @copy: copy now, ordered with no stream; done when it returns
  * @fill: set bytes now
- * @window_open: make device memory a host range for file I/O. Only with NPU_CAP_IO_WINDOW
+ * @window_open: make device memory a host range for file I/O. Only with NPU_CAP_IO_WINDOW.
+ *	[C-MEM-9] What the host writes there, tasks that begin afterwards read, and the other way
+ *	round. Several windows may overlap. Return: 0, -EHWPOISON, -EOPNOTSUPP (not of this memory)
  * @window_close: the opposite
- * @reserve: reserve device addresses. Only with NPU_CAP_VMM, as are the next five
- * @release: give them back
- * @create: make memory without addresses
- * @map: put memory at reserved addresses
- * @unmap: take it away
- * @protect: change what may be done there: 0, 1 read, 3 read and write
- * @export_fd: make a descriptor for other processes. Only with NPU_CAP_IPC
- * @import_fd: make the memory that a descriptor stands for
+ * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and addresses
+ *	are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six. Return: 0,
+ *	-EINVAL (@want is none to be had), -EEXIST (some of it is taken), -ENOMEM
+ * @release: give back what @reserve gave; nothing is mapped there
+ * @create: make memory without an address: size is set; real as that of @alloc. Return: 0, -ENOMEM
+ * @destroy: let go what @create or @import_fd made; where it is mapped it stays until @unmap
+ * @map: put all of it at addresses of one reservation of its context, where nothing is mapped; it is
+ *	mapped nowhere else. @access: HAL_VM_*. Return: 0, -ENOMEM
+ * @unmap: take one mapping, as @map made it, away; what is in the memory stays. Return: 0, -ENOMEM
+ *	(it stays mapped; not of memory that was destroyed), else it is gone all the same
+ * @protect: change what may be done at one mapping
+ * @export_fd: make a descriptor, close-on-exec, that stands for memory of @create. Only with
+ *	NPU_CAP_IPC, as is the next
+ * @import_fd: make the memory that a descriptor stands for; sets size. Return: 0, -EINVAL (no such
+ *	descriptor), -ENOMEM
  *
  * [C-MEM-3] An address is a multiple of mem_align, lies in va_start … va_start + va_size, and
  * belongs to one allocation of one device at a time. [C-MEM-4] What a copy or fill wrote, a
@@ -442,12 +470,14 @@ struct hal_memory_ops {
 	int (*fill)(struct hal_context *ctx, void *dst, int byte, size_t size);
 	int (*window_open)(struct hal_memory *m, uint64_t offset, size_t size, void **host);
 	void (*window_close)(struct hal_memory *m, uint64_t offset, size_t size);
-	int (*reserve)(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t *addr);
-	int (*release)(struct hal_context *ctx, uint64_t addr, uint64_t size);
+	int (*reserve)(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t align,
+		       uint64_t *addr);
+	void (*release)(struct hal_context *ctx, uint64_t addr, uint64_t size);
 	int (*create)(struct hal_memory *m);
-	int (*map)(struct hal_memory *m, uint64_t addr, uint64_t offset, uint64_t size);
+	void (*destroy)(struct hal_memory *m);
+	int (*map)(struct hal_memory *m, uint64_t addr, uint32_t access);
 	int (*unmap)(struct hal_context *ctx, uint64_t addr, uint64_t size);
-	int (*protect)(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t flags);
+	int (*protect)(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access);
 	int (*export_fd)(struct hal_memory *m, int *fd);
 	int (*import_fd)(struct hal_memory *m, int fd);
 };

@@ -34,14 +34,18 @@ struct hal_table hal_tables[HAL_HANDLE_TYPES] = {
 	TABLE(CONTEXT, sizeof(struct hal_slot)),
 	TABLE(MODULE, sizeof(struct hal_slot)),
 	TABLE(KERNEL, sizeof(struct hal_kernel_slot)),
+	TABLE(FILE, sizeof(struct hal_slot)),
+	TABLE(WEIGHTS, sizeof(struct hal_slot)),
+	TABLE(MEMORY, sizeof(struct hal_slot)),
 };
 
 #define STATE { PTHREAD_MUTEX_INITIALIZER, 0, NO_SLOT, 0, false }
 
-static struct table_state states[HAL_HANDLE_TYPES] = { STATE, STATE, STATE, STATE, STATE, STATE };
+static struct table_state states[] = { [0 ... HAL_HANDLE_TYPES - 1] = STATE };
 
 static const char *const type_names[HAL_HANDLE_TYPES] = {
-	"none", "stream", "event", "context", "module", "kernel",
+	"none", "stream", "event", "context", "module", "kernel", "file", "weights",
+	"memory",
 };
 
 static uint32_t random_seed(void)

@@ -13,6 +13,7 @@
 #include "hal/stream.h"
 #include "hal/sys.h"
 #include "hal/tls.h"
+#include "hal/vmm.h"
 
 #define HAL_INLINE static inline __attribute__((always_inline))
 #define HAL_COLD __attribute__((noinline, cold))
@@ -282,11 +283,7 @@ int hal_stream_interrupted(struct hal_stream *s, uint64_t since);
 int hal_stream_wait_host(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
 /* The same as long as the device is OPEN; else, and then, 0: the caller looks at the state. */
 int hal_stream_wait_open(struct hal_stream *s, uint64_t seq, uint64_t deadline, uint32_t flags);
-/*
- * Whether a point has completed, well or not. The second is one load, for use under a spin lock:
- * it says no of a stream without a timeline.
- */
-bool hal_point_done(const struct hal_point *p);
+/* hal_point_done() in one load, for use under a spin lock: no of a stream without a timeline. */
 bool hal_point_passed(const struct hal_point *p);
 
 /* The stream of a handle, with a reference, or NULL: the handle is not good. Fills no record. */
@@ -417,6 +414,49 @@ void hal_events_abandon(struct hal_context *ctx);
 void hal_memory_abandon(struct hal_context *ctx);
 void hal_modules_abandon(struct hal_context *ctx);
 
+/*
+ * hal_map_lock Protects: hal_map (allocations and mappings by their addresses), hal_va_map (addresses
+ * of devices), reservations, and of struct hal_memory what is not constant: that it is in hal_map
+ * (its range's size, 0: it is not), kind, making, unsafe, other, access, handle.
+ */
+extern pthread_rwlock_t hal_map_lock;
+extern struct hal_range_map hal_map, hal_va_map;
+
+/* The allocation or mapping that holds an address, or NULL. With hal_map_lock held. */
+static inline struct hal_memory *hal_memory_at(uint64_t addr)
+{
+	struct hal_range *r = hal_range_find(&hal_map, addr);
+
+	return r ? container_of(r, struct hal_memory, range) : NULL;
+}
+
+static inline enum hal_memory_kind hal_memory_plain(enum hal_memory_kind kind)
+{
+	return kind == HAL_MEMORY_UNSAFE || kind == HAL_MEMORY_GUARDED ? HAL_MEMORY_DEVICE : kind;
+}
+
+/* memory.c: the steps of an allocation, for those of hal/vmm.c too. */
+struct hal_memory *hal_memory_new(struct hal_context *ctx, size_t size, enum hal_memory_kind kind,
+				  uint32_t flags);
+void hal_memory_free_base(struct hal_memory *m);
+int hal_memory_check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flags, const char *op);
+/* Makes it part of its context; the last step, after which it may be freed at any moment. */
+int hal_memory_attach(struct hal_memory *m, const char *op);
+void hal_memory_detach(struct hal_memory *m);
+/* With hal_map_lock held for writing. Whoever gets true has the allocation to let go. */
+bool hal_memory_take_out_locked(struct hal_memory *m);
+/* Its kind, after what may be done with it, or its content, has changed. */
+void hal_memory_settle_locked(struct hal_memory *m);
+
+/* vmm.c: the last reference of a mapping, or of memory without an address. */
+void hal_vm_memory_end(struct hal_memory *m);
+/* Takes a mapping away, which is in no map any more. */
+void hal_vm_mapping_drop(struct hal_memory *m);
+/* What a context that goes has: memory first, then, behind all mappings, reservations. */
+void hal_vm_memory_destroy(struct hal_context *ctx);
+void hal_vm_reserves_destroy(struct hal_context *ctx);
+void hal_vm_abandon(struct hal_context *ctx);
+
 /* Device addresses, so that a stale pointer is never taken for one of the host. */
 int hal_memory_add_device(struct hal_device *dev);
 void hal_memory_del_device(struct hal_device *dev);
@@ -425,13 +465,23 @@ void hal_memory_del_device(struct hal_device *dev);
  * with *which side: hal_memory_unsafe of a source that must not be read; hal_memory_cured when
  * nothing is wrong, and the destination is unsafe, and all of it.
  */
-extern const char hal_memory_unsafe[], hal_memory_cured[];
+extern const char hal_memory_unsafe[], hal_memory_guarded[], hal_memory_cured[];
+/* The errno of what is wrong, unless it is one of unsafe memory. */
+static inline int hal_memory_wrong(const char *wrong)
+{
+	return wrong == hal_memory_guarded ? -EACCES : -EINVAL;
+}
+
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
 			    struct hal_device **dst_dev, struct hal_device **src_dev,
 			    const char **which);
-/* Unsafe memory was written as a whole. */
-void hal_memory_written(void *ptr);
-/* Checks a range of device memory; its device, no reference. 1: it is unsafe, and all of it. */
-int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
+/*
+ * The allocation of device memory that a range lies in, with a reference, or NULL; *safe: its
+ * content can be relied upon. What is freed meanwhile goes with the last reference.
+ */
+struct hal_memory *hal_memory_get(const void *ptr, size_t size, bool *safe);
+void hal_memory_put(struct hal_memory *m);
+/* What was unsafe and lies in this range was written. */
+void hal_memory_written(void *ptr, size_t size);
 
 #endif /* HAL_INTERNAL_H */

@@ -8,20 +8,14 @@
 
 #define MEM_FLAGS (HAL_MEM_HUGE_FIRST | HAL_MEM_HUGE_ONLY)
 
+pthread_rwlock_t hal_map_lock = PTHREAD_RWLOCK_INITIALIZER;
+struct hal_range_map hal_map;
+struct hal_range_map hal_va_map;
 /*
- * map_lock Protects: map (all allocations), va_map (addresses of devices), past
- * (those of devices that were closed; they are in va_map until one takes them
- * again), and whether an allocation is in map: its range's size, 0: it is not.
+ * Addresses of devices that were closed; they are in hal_va_map until one takes
+ * them again. Under hal_map_lock.
  */
-static pthread_rwlock_t map_lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct hal_range_map map;
-static struct hal_range_map va_map;
 static struct hal_range past[64];
-
-static struct hal_memory *memory_of(struct hal_range *r)
-{
-	return r ? container_of(r, struct hal_memory, range) : NULL;
-}
 
 /* ---- the map --------------------------------------------------------------------- */
 
@@ -33,7 +27,7 @@ static void past_forget_locked(const struct hal_range *va)
 	for (i = 0; i < ARRAY_SIZE(past); i++) {
 		if (!past[i].size || past[i].start - va->start >= va->size)
 			continue;
-		hal_range_remove(&va_map, &past[i]);
+		hal_range_remove(&hal_va_map, &past[i]);
 		past[i].size = 0;
 	}
 }
@@ -48,7 +42,7 @@ static void past_note_locked(const struct hal_range *va)
 			continue;
 		past[i].start = va->start;
 		past[i].size = va->size;
-		if (!hal_range_insert(&va_map, &past[i]))
+		if (!hal_range_insert(&hal_va_map, &past[i]))
 			past[i].size = 0;
 		return;
 	}
@@ -62,10 +56,10 @@ int hal_memory_add_device(struct hal_device *dev)
 		return 0;
 	dev->va.start = dev->info.va_start;
 	dev->va.size = dev->info.va_size;
-	pthread_rwlock_wrlock(&map_lock);
+	pthread_rwlock_wrlock(&hal_map_lock);
 	past_forget_locked(&dev->va);
-	ok = hal_range_insert(&va_map, &dev->va);
-	pthread_rwlock_unlock(&map_lock);
+	ok = hal_range_insert(&hal_va_map, &dev->va);
+	pthread_rwlock_unlock(&hal_map_lock);
 	if (ok)
 		return 0;
 	dev->va.size = 0;
@@ -75,13 +69,13 @@ int hal_memory_add_device(struct hal_device *dev)
 
 void hal_memory_del_device(struct hal_device *dev)
 {
-	pthread_rwlock_wrlock(&map_lock);
+	pthread_rwlock_wrlock(&hal_map_lock);
 	if (dev->va.size) {
-		hal_range_remove(&va_map, &dev->va);
+		hal_range_remove(&hal_va_map, &dev->va);
 		past_note_locked(&dev->va);
 	}
 	dev->va.size = 0;
-	pthread_rwlock_unlock(&map_lock);
+	pthread_rwlock_unlock(&hal_map_lock);
 }
 
 static bool insert(struct hal_memory *m)
@@ -90,28 +84,27 @@ static bool insert(struct hal_memory *m)
 
 	m->range.start = (uint64_t)(uintptr_t)m->addr;
 	m->range.size = m->real_size;
-	pthread_rwlock_wrlock(&map_lock);
+	pthread_rwlock_wrlock(&hal_map_lock);
 	m->making = true;
-	ok = hal_range_insert(&map, &m->range);
+	ok = hal_range_insert(&hal_map, &m->range);
 	if (!ok)
 		m->range.size = 0;
-	pthread_rwlock_unlock(&map_lock);
+	pthread_rwlock_unlock(&hal_map_lock);
 	return ok;
 }
 
-/* With map_lock held for writing. Whoever gets true has the allocation to let go. */
-static bool take_out_locked(struct hal_memory *m)
+bool hal_memory_take_out_locked(struct hal_memory *m)
 {
 	if (!m->range.size)
 		return false;
-	hal_range_remove(&map, &m->range);
+	hal_range_remove(&hal_map, &m->range);
 	m->range.size = 0;
 	return true;
 }
 
 /* ---- allocations -------------------------------------------------------------------- */
 
-static void free_base(struct hal_memory *m)
+void hal_memory_free_base(struct hal_memory *m)
 {
 	struct hal_context *ctx = m->ctx;
 
@@ -126,6 +119,8 @@ static void undo(struct hal_memory *m)
 	switch (m->kind) {
 	case HAL_MEMORY_DEVICE:
 	case HAL_MEMORY_UNSAFE:
+	case HAL_MEMORY_GUARDED:	/* a mapping, which does not come here */
+	case HAL_MEMORY_APART:		/* nor does this */
 		ops->free(m);
 		atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
 					  memory_order_relaxed);	/* a statistic */
@@ -143,12 +138,15 @@ static void release(struct kref *ref)
 {
 	struct hal_memory *m = container_of(ref, struct hal_memory, ref);
 
-	undo(m);
-	free_base(m);
+	if (m->reserve || m->kind == HAL_MEMORY_APART)
+		hal_vm_memory_end(m);
+	else
+		undo(m);
+	hal_memory_free_base(m);
 }
 
-static struct hal_memory *new_memory(struct hal_context *ctx, size_t size,
-				     enum hal_memory_kind kind, uint32_t flags)
+struct hal_memory *hal_memory_new(struct hal_context *ctx, size_t size, enum hal_memory_kind kind,
+				  uint32_t flags)
 {
 	size_t bytes = ctx->dev->drv->memory->obj_size;
 	struct hal_memory *m;
@@ -163,6 +161,7 @@ static struct hal_memory *new_memory(struct hal_context *ctx, size_t size,
 	m->real_size = size;
 	m->kind = kind;
 	m->flags = flags;
+	m->access = HAL_VM_RW;
 	hal_list_init(&m->node);
 	return m;
 }
@@ -181,7 +180,7 @@ static int do_alloc(struct hal_memory *m)
 }
 
 /* Makes it part of its context; the last step, after which it may be freed at any moment. */
-static int attach(struct hal_memory *m, const char *op)
+int hal_memory_attach(struct hal_memory *m, const char *op)
 {
 	struct hal_context *ctx = m->ctx;
 	int rc;
@@ -190,22 +189,22 @@ static int attach(struct hal_memory *m, const char *op)
 	rc = hal_context_alive_locked(ctx, op);
 	if (!rc) {
 		hal_list_add_tail(&ctx->memory, &m->node);
-		pthread_rwlock_wrlock(&map_lock);
+		pthread_rwlock_wrlock(&hal_map_lock);
 		m->making = false;
-		pthread_rwlock_unlock(&map_lock);
+		pthread_rwlock_unlock(&hal_map_lock);
 	}
 	pthread_mutex_unlock(&ctx->lock);
 	return rc;
 }
 
-static void detach(struct hal_memory *m)
+void hal_memory_detach(struct hal_memory *m)
 {
 	pthread_mutex_lock(&m->ctx->lock);
 	hal_list_del(&m->node);
 	pthread_mutex_unlock(&m->ctx->lock);
 }
 
-static int check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flags, const char *op)
+int hal_memory_check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flags, const char *op)
 {
 	int rc = hal_need(ctx->dev, caps, op);
 
@@ -246,7 +245,7 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	if (size > SIZE_MAX - align ||
 	    (kind == HAL_MEMORY_DEVICE && size > ctx->dev->info.mem_total))
 		return too_much(ctx, size, kind, op);
-	m = new_memory(ctx, size, kind, flags);
+	m = hal_memory_new(ctx, size, kind, flags);
 	if (!m)
 		return too_much(ctx, size, kind, op);
 	m->real_size = (size_t)hal_align_up(size, align);
@@ -267,19 +266,19 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	}
 	/* attached, it may end with its context at any moment */
 	addr = m->addr;
-	rc = attach(m, op);
+	rc = hal_memory_attach(m, op);
 	if (rc)
 		goto out;
 	*ptr = addr;
 	return 0;
 out:
-	pthread_rwlock_wrlock(&map_lock);
-	take_out_locked(m);
-	pthread_rwlock_unlock(&map_lock);
+	pthread_rwlock_wrlock(&hal_map_lock);
+	hal_memory_take_out_locked(m);
+	pthread_rwlock_unlock(&hal_map_lock);
 undo:
 	undo(m);
 free:
-	free_base(m);
+	hal_memory_free_base(m);
 	return rc;
 }
 
@@ -297,7 +296,7 @@ int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **p
 	int rc;
 
 	*ptr = NULL;
-	rc = check_alloc(ctx, NPU_CAP_MEM, flags, "malloc");
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_MEM, flags, "malloc");
 	if (rc || !size)
 		return rc;
 	return alloc(ctx, size, flags, HAL_MEMORY_DEVICE, "malloc", ptr);
@@ -317,7 +316,7 @@ int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, voi
 	int rc;
 
 	*ptr = NULL;
-	rc = check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags, "host_alloc");
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags, "host_alloc");
 	if (rc || !size)
 		return rc;
 	return alloc(ctx, size, flags, HAL_MEMORY_HOST, "host_alloc", ptr);
@@ -340,13 +339,13 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 	uint32_t fills;
 	int rc;
 
-	rc = check_alloc(ctx, NPU_CAP_HOST_REGISTER, 0, op);
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_REGISTER, 0, op);
 	if (rc)
 		return rc;
 	if (flags || !ptr || !size || (uintptr_t)ptr + size < (uintptr_t)ptr)
 		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "%zu bytes at %p, flags 0x%x", size,
 				   ptr, flags);
-	m = new_memory(ctx, size, HAL_MEMORY_REGISTERED, 0);
+	m = hal_memory_new(ctx, size, HAL_MEMORY_REGISTERED, 0);
 	if (!m)
 		return too_much(ctx, size, HAL_MEMORY_REGISTERED, op);
 	m->addr = ptr;
@@ -361,22 +360,17 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 		hal_driver_failed(rc, op, ctx->dev, fills);
 		goto out;
 	}
-	rc = attach(m, op);
+	rc = hal_memory_attach(m, op);
 	if (!rc)
 		return 0;
 	undo(m);
 out:
-	pthread_rwlock_wrlock(&map_lock);
-	take_out_locked(m);
-	pthread_rwlock_unlock(&map_lock);
+	pthread_rwlock_wrlock(&hal_map_lock);
+	hal_memory_take_out_locked(m);
+	pthread_rwlock_unlock(&hal_map_lock);
 free:
-	free_base(m);
+	hal_memory_free_base(m);
 	return rc;
-}
-
-static enum hal_memory_kind plain(enum hal_memory_kind kind)
-{
-	return kind == HAL_MEMORY_UNSAFE ? HAL_MEMORY_DEVICE : kind;
 }
 
 static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
@@ -386,16 +380,21 @@ static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 
 	if (!ptr)
 		return 0;
-	pthread_rwlock_wrlock(&map_lock);
-	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	if (m && m->addr == ptr && plain(m->kind) == kind && !m->making)
-		ours = take_out_locked(m);
-	pthread_rwlock_unlock(&map_lock);
+	pthread_rwlock_wrlock(&hal_map_lock);
+	m = hal_memory_at((uint64_t)(uintptr_t)ptr);
+	if (m && m->addr == ptr && hal_memory_plain(m->kind) == kind && !m->making && !m->reserve)
+		ours = hal_memory_take_out_locked(m);
+	pthread_rwlock_unlock(&hal_map_lock);
 	if (!ours)
 		return hal_fail(-EINVAL, op, "%p is not the start of such memory", ptr);
-	detach(m);
+	hal_memory_detach(m);
 	kref_put(&m->ref, release);
 	return 0;
+}
+
+void hal_memory_put(struct hal_memory *m)
+{
+	kref_put(&m->ref, release);
 }
 
 /* Frees device memory: 0 or -EINVAL. Does not wait: the caller sees to it that nothing uses it. */
@@ -427,9 +426,10 @@ static struct hal_memory *next_of(struct hal_context *ctx, bool *ours)
 	if (!hal_list_empty(&ctx->memory)) {
 		m = hal_list_entry(ctx->memory.next, struct hal_memory, node);
 		hal_list_del(&m->node);
-		pthread_rwlock_wrlock(&map_lock);
-		*ours = take_out_locked(m);	/* else somebody frees it now */
-		pthread_rwlock_unlock(&map_lock);
+		pthread_rwlock_wrlock(&hal_map_lock);
+		/* else somebody frees it now */
+		*ours = !m->making && hal_memory_take_out_locked(m);
+		pthread_rwlock_unlock(&hal_map_lock);
 	}
 	pthread_mutex_unlock(&ctx->lock);
 	return m;
@@ -440,9 +440,13 @@ void hal_memory_destroy(struct hal_context *ctx)
 	struct hal_memory *m;
 	bool ours;
 
-	while ((m = next_of(ctx, &ours)))
-		if (ours)
-			kref_put(&m->ref, release);
+	while ((m = next_of(ctx, &ours))) {
+		if (!ours)
+			continue;
+		if (m->reserve)
+			hal_vm_mapping_drop(m);
+		kref_put(&m->ref, release);
+	}
 }
 
 void hal_memory_abandon(struct hal_context *ctx)
@@ -451,187 +455,4 @@ void hal_memory_abandon(struct hal_context *ctx)
 
 	while (next_of(ctx, &ours))
 		;
-}
-
-/* ---- what a pointer is ------------------------------------------------------------------ */
-
-/**
- * hal_pointer_info() - what a pointer is
- * @ptr: the pointer
- * @info: out: its allocation; kind 0: memory that we know nothing of
- *
- * Return: 0.
- */
-int hal_pointer_info(const void *ptr, struct hal_pointer *info)
-{
-	struct hal_memory *m;
-
-	*info = (struct hal_pointer){ 0 };
-	pthread_rwlock_rdlock(&map_lock);
-	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	/* what lies behind what was asked for is nobody's */
-	if (m && (uint64_t)(uintptr_t)ptr - m->range.start < m->size) {
-		info->kind = plain(m->kind);
-		info->unsafe = m->kind == HAL_MEMORY_UNSAFE;
-		info->dev = m->ctx->dev;
-		info->base = m->addr;
-		info->size = m->size;
-	}
-	pthread_rwlock_unlock(&map_lock);
-	return 0;
-}
-
-const char hal_memory_unsafe[] = "its content may be spoilt by an uncorrectable memory error";
-const char hal_memory_cured[] = "";
-
-/*
- * Looks at the span of bytes that begins at ptr: whose device memory it is (NULL:
- * the host's), and whether it may be used. Returns NULL or what is wrong with it,
- * of unsafe memory hal_memory_unsafe.
- */
-static const char *look_locked(const void *ptr, uint64_t span, struct hal_device **dev)
-{
-	uint64_t start = (uint64_t)(uintptr_t)ptr, last = start + (span - 1);
-	struct hal_memory *m = memory_of(hal_range_find(&map, start));
-	struct hal_range *above;
-
-	*dev = NULL;
-	if (!ptr)
-		return "NULL";
-	if (last < start)
-		return "a range that wraps";
-	if (m && m->kind != HAL_MEMORY_REGISTERED) {
-		if (span > m->size || start - m->range.start > m->size - span)
-			return "a range that leaves its allocation";
-		if (m->kind == HAL_MEMORY_DEVICE) {
-			*dev = m->ctx->dev;
-		} else if (m->kind == HAL_MEMORY_UNSAFE) {
-			*dev = m->ctx->dev;
-			return hal_memory_unsafe;
-		}
-		return NULL;
-	}
-	above = hal_range_find(&va_map, start);
-	if (!above)
-		above = hal_range_above(&va_map, start);
-	if (above && above->start <= last)
-		return "device memory that is not allocated";
-	return NULL;
-}
-
-/* Whether a span, which was looked at, is all of its allocation. */
-static HAL_COLD bool whole_locked(const void *ptr, uint64_t span)
-{
-	return memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr))->size == span;
-}
-
-int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op)
-{
-	const char *wrong;
-	bool whole = false;
-
-	pthread_rwlock_rdlock(&map_lock);
-	wrong = look_locked(ptr, size, dev);
-	if (unlikely(wrong == hal_memory_unsafe))
-		whole = whole_locked(ptr, size);
-	pthread_rwlock_unlock(&map_lock);
-	if (unlikely(wrong == hal_memory_unsafe))
-		return whole;
-	if (!wrong && !*dev)
-		wrong = "not device memory";
-	return wrong ? hal_fail(-EINVAL, op, "%zu bytes at %p: %s", size, ptr, wrong) : 0;
-}
-
-const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,
-			    struct hal_device **dst_dev, struct hal_device **src_dev,
-			    const char **which)
-{
-	const char *wrong, *cured = NULL;
-
-	*which = "destination";
-	pthread_rwlock_rdlock(&map_lock);
-	wrong = look_locked(c->dst, dst_span, dst_dev);
-	if (unlikely(wrong == hal_memory_unsafe)) {
-		if (whole_locked(c->dst, dst_span))
-			cured = hal_memory_cured;
-		wrong = NULL;
-	}
-	if (!wrong) {
-		*which = "source";
-		wrong = look_locked(c->src, src_span, src_dev);
-	}
-	pthread_rwlock_unlock(&map_lock);
-	return wrong ? wrong : cured;
-}
-
-/* ---- after an uncorrectable error ---------------------------------------------------------- */
-
-static void spoil_context(struct hal_context *ctx, uint64_t addr, uint64_t size)
-{
-	struct hal_list *n;
-
-	pthread_mutex_lock(&ctx->lock);
-	pthread_rwlock_wrlock(&map_lock);
-	hal_list_for_each(n, &ctx->memory) {
-		struct hal_memory *m = hal_list_entry(n, struct hal_memory, node);
-
-		/* the two overlap: one begins inside the other */
-		if (m->kind == HAL_MEMORY_DEVICE &&
-		    (m->range.start - addr < size || addr - m->range.start < m->real_size))
-			m->kind = HAL_MEMORY_UNSAFE;
-	}
-	pthread_rwlock_unlock(&map_lock);
-	pthread_mutex_unlock(&ctx->lock);
-}
-
-void hal_memory_spoil(struct hal_device *dev, uint64_t addr, uint64_t size)
-{
-	struct hal_list *n;
-
-	pthread_mutex_lock(&dev->lock);
-	hal_list_for_each(n, &dev->contexts)
-		spoil_context(hal_list_entry(n, struct hal_context, node), addr, size);
-	pthread_mutex_unlock(&dev->lock);
-}
-
-void hal_memory_spoil_list(struct hal_device *dev, const struct hal_poison *list, uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i < n; i++)
-		hal_memory_spoil(dev, list[i].addr, list[i].size);
-}
-
-/**
- * hal_mem_set_safe() - say that unsafe memory may be read again
- * @ptr: start of an allocation of device memory
- *
- * Return: 0, also of one that is safe; -EINVAL.
- */
-int hal_mem_set_safe(void *ptr)
-{
-	struct hal_memory *m;
-	bool ok;
-
-	pthread_rwlock_wrlock(&map_lock);
-	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	ok = m && m->addr == ptr && plain(m->kind) == HAL_MEMORY_DEVICE && !m->making;
-	if (ok)
-		m->kind = HAL_MEMORY_DEVICE;
-	pthread_rwlock_unlock(&map_lock);
-	if (!ok)
-		return hal_fail(-EINVAL, "mem_set_safe", "%p is not the start of device memory",
-				ptr);
-	return 0;
-}
-
-void hal_memory_written(void *ptr)
-{
-	struct hal_memory *m;
-
-	pthread_rwlock_wrlock(&map_lock);
-	m = memory_of(hal_range_find(&map, (uint64_t)(uintptr_t)ptr));
-	if (m && m->kind == HAL_MEMORY_UNSAFE && m->addr == ptr)
-		m->kind = HAL_MEMORY_DEVICE;
-	pthread_rwlock_unlock(&map_lock);
 }

@@ -14,6 +14,8 @@ enum hal_memory_kind {
 	HAL_MEMORY_HOST = 2,		/* pinned, ours */
 	HAL_MEMORY_REGISTERED = 3,	/* pinned, the caller's */
 	HAL_MEMORY_UNSAFE = 4,		/* device memory after an uncorrectable error */
+	HAL_MEMORY_GUARDED = 5,		/* device memory with which not all may be done: hal/vmm.h */
+	HAL_MEMORY_APART = 6,		/* device memory without an address: hal/vmm.h */
 };
 
 /* Flags of an allocation. */
@@ -31,7 +33,16 @@ enum hal_memory_kind {
  * @real_size: bytes that it takes, a multiple of mem_align; what the driver is asked for
  * @kind: enum hal_memory_kind
  * @flags: HAL_MEM_*
- * @making: it is found by its addresses, but not part of its context yet, so nobody may free it
+ * @making: it is found by its addresses, but not part of its context yet, or on its way out of it,
+ *	so nobody may free it; of memory without an address: it has been destroyed, but the driver does
+ *	not know yet
+ * @unsafe: an uncorrectable error may have spoilt its content
+ * @reserve: of a mapping: where it lies, NULL: it is none; hal/vmm.c has the rest
+ * @other: of a mapping: the memory that is there, one reference; of memory without an address: the
+ *	mapping, NULL: it is not mapped
+ * @mapped: of a mapping: the driver has made it
+ * @access: of a mapping: HAL_VM_*
+ * @handle: of memory without an address; 0: it was destroyed
  */
 struct hal_memory {
 	struct kref ref;
@@ -44,11 +55,18 @@ struct hal_memory {
 	enum hal_memory_kind kind;
 	uint32_t flags;
 	bool making;
+	bool unsafe;
+	bool mapped;
+	struct hal_reserve *reserve;
+	struct hal_memory *other;
+	uint32_t access;
+	uint64_t handle;
 };
 
 /**
  * struct hal_pointer - what a pointer is
- * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE
+ * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE or
+ *	HAL_MEMORY_GUARDED
  * @unsafe: device memory whose content an uncorrectable error may have spoilt
  * @dev: its device, no reference; NULL for unknown memory
  * @base: start of the allocation
@@ -81,6 +99,40 @@ int hal_mem_host_unregister(void *ptr);
 int hal_pointer_info(const void *ptr, struct hal_pointer *info);
 
 /*
+ * Checks a range of device memory that may be written; its device, no reference. 1: it is unsafe, and
+ * all of it.
+ */
+int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
+
+/**
+ * struct hal_window - device memory as a host range, for file I/O
+ * @host: where the host finds it
+ * @mem: the allocation, one reference: it stays where it is while the window is open, even if it is
+ *	freed meanwhile
+ * @offset: where in the allocation the window begins
+ * @size: its bytes
+ */
+struct hal_window {
+	char *host;
+	struct hal_memory *mem;
+	uint64_t offset;
+	size_t size;
+};
+
+/**
+ * hal_window_open() - open device memory for file I/O
+ * @ptr: its first byte
+ * @size: how many
+ * @w: out: the window; empty on failure
+ *
+ * Return: 0, -EINVAL (not device memory, or it leaves its allocation), -EHWPOISON (it is unsafe),
+ * -EOPNOTSUPP (without NPU_CAP_IO_WINDOW, or not here), the device's state.
+ */
+int hal_window_open(void *ptr, size_t size, struct hal_window *w);
+/* The opposite; of an empty one nothing. */
+void hal_window_close(struct hal_window *w);
+
+/*
  * [C-MEM-8] Copies from unsafe memory give -EHWPOISON. A copy or fill that covers the allocation
  * whole makes it safe, from its submission on, and so does this. ptr: the start of an allocation
  * of device memory. Return: 0, -EINVAL.
@@ -96,7 +148,8 @@ int hal_mem_set_safe(void *ptr);
  *
  * Return: 0 (width or height 0: nothing to do, kind is NPU_COPY_H2H); 1: fine as well, and it makes
  * its destination safe; -EINVAL (NULL, pitch, overflow, a kind that the pointers contradict, a
- * range that leaves its allocation), -EHWPOISON (the source is unsafe).
+ * range that leaves its allocation), -EACCES (it may not be read or written there), -EHWPOISON (the
+ * source is unsafe).
  */
 int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_device **src_dev,
 		   const char *op);

@@ -134,6 +134,21 @@ int hal_stream_fill(uint64_t stream, void *dst, int byte, size_t size, uint64_t 
 int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint32_t flags,
 			uint64_t place);
 /*
+ * A task that the host carries out, in the order of the stream. begin is called when its turn has
+ * come, and must not wait; the stream goes on at hal_host_done(), as does what waits for it, with
+ * the code as the task's failure. *p is the task's point, set before begin can be called. Only with
+ * NPU_CAP_HOST_TASK.
+ *
+ * One that is discarded (abort, stop, a fault, the end of the stream) may never begin. One that has
+ * begun is discarded when hal_point_done() says that its point has completed before hal_host_done()
+ * was called: whoever carries it out has to look at that, and to end soon.
+ */
+int hal_stream_host(uint64_t stream, void (*begin)(void *arg), void *arg, struct hal_point *p,
+		    uint64_t place);
+void hal_host_done(const struct hal_point *p, int code);
+/* Whether a point has completed, well or not, or its stream is gone. Tells of no failure. */
+bool hal_point_done(const struct hal_point *p);
+/*
  * Makes the stream wait for a point of another stream of the driver. One that has completed, or
  * lies in the same stream, costs no task - unless it failed.
  */

@@ -272,7 +272,7 @@ static HAL_COLD int copy_whole(struct hal_submit *sub, struct copy *c)
 	int rc = submit(sub, issue_copy, c);
 
 	if (!rc)
-		hal_memory_written(c->c.dst);
+		hal_memory_written(c->c.dst, c->c.width * c->c.height);
 	return rc;
 }
 
@@ -338,7 +338,7 @@ static HAL_COLD int fill_whole(struct hal_submit *sub, struct fill *f)
 	int rc = submit(sub, issue_fill, f);
 
 	if (!rc)
-		hal_memory_written(f->dst);
+		hal_memory_written(f->dst, f->size);
 	return rc;
 }
 
@@ -408,6 +408,59 @@ int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint3
 	if (flags & ~NPU_CALLBACK_NOBLOCK)
 		return hal_fail(-EINVAL, sub.op, "flags 0x%x", flags);
 	return submit(&sub, issue_callback, &c);
+}
+
+struct host {
+	void (*begin)(void *arg);
+	void *arg;
+	struct hal_point *p;
+};
+
+static int issue_host(struct hal_stream_slot *slot, struct hal_stream *s,
+		      const struct hal_task *t, struct hal_submit *sub, void *arg)
+{
+	struct host *h = arg;
+
+	if (!can(slot, NPU_CAP_HOST_TASK))
+		return HAL_SUBMIT_CAPS;
+	h->p->stream = sub->stream;
+	h->p->seq = t->seq;
+	return s->ops->host(s, t, h->begin, h->arg);
+}
+
+/**
+ * hal_stream_host() - have the host carry a task out, in the order of a stream
+ * @stream: the stream
+ * @begin: called when its turn has come; must not wait
+ * @arg: for @begin
+ * @p: out: its point, set before @begin can be called
+ * @place: code address of the caller
+ *
+ * Return: 0, -EINVAL (no handle), -EBADF, -ESTALE, -EOPNOTSUPP, -EAGAIN, -ETIMEDOUT, -ENOMEM, the
+ * device's state.
+ */
+int hal_stream_host(uint64_t stream, void (*begin)(void *arg), void *arg, struct hal_point *p,
+		    uint64_t place)
+{
+	struct hal_submit sub = { .stream = stream, .op = "file_io", .place = place };
+	struct host h = { begin, arg, p };
+
+	return submit(&sub, issue_host, &h);
+}
+
+/**
+ * hal_host_done() - a task that the host carries out is done
+ * @p: its point
+ * @code: 0, or the negative errno with which it fails
+ */
+void hal_host_done(const struct hal_point *p, int code)
+{
+	struct hal_stream *s = hal_point_get(p);
+
+	if (!s)
+		return;
+	s->ops->host_done(s, p->seq, code);
+	hal_stream_put(s);
 }
 
 static int issue_record(struct hal_stream_slot *slot, struct hal_stream *s,

@@ -7,12 +7,16 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +26,12 @@
 #include "hal/sys.h"
 
 #define NSEC_PER_SEC 1000000000ull
+/* What is allocated at a time: what a signal interrupts begins anew. */
+#define FALLOCATE_STEP (8ull << 20)
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 
 /* ---- libc's ---------------------------------------------------------------- */
 
@@ -40,19 +50,51 @@ static int libc_dup(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
+static int libc_lock(int fd, int cmd, struct flock *lock)
+{
+	return fcntl(fd, cmd, lock);
+}
+
+static void *libc_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
+{
+	return mremap(addr, old_size, size, flags, to);
+}
+
+static int libc_bind(int fd, const void *addr, unsigned int len)
+{
+	return bind(fd, addr, len);
+}
+
+static int libc_connect(int fd, const void *addr, unsigned int len)
+{
+	return connect(fd, addr, len);
+}
+
+static int libc_accept(int fd)
+{
+	return accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 static long libc_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
 	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout, NULL,
 		       FUTEX_BITSET_MATCH_ANY);
 }
 
-/* A thread inherits the mask of its maker: signals are the program's, not for our threads. */
+/*
+ * A thread inherits the mask of its maker: signals are the program's, not for our threads. But a
+ * fault that is blocked ends the process without a handler being asked.
+ */
 static int libc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
+	static const int faults[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP };
 	sigset_t all, old;
+	size_t i;
 	int rc;
 
 	sigfillset(&all);
+	for (i = 0; i < ARRAY_SIZE(faults); i++)
+		sigdelset(&all, faults[i]);
 	rc = pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (rc)
 		return rc;
@@ -105,6 +147,7 @@ const struct hal_sys_ops hal_sys_libc = {
 	.ioctl = libc_ioctl,
 	.mmap = mmap,
 	.munmap = munmap,
+	.mremap = libc_mremap,
 	.mprotect = mprotect,
 	.madvise = madvise,
 	.mlock = mlock,
@@ -112,6 +155,16 @@ const struct hal_sys_ops hal_sys_libc = {
 	.memfd_create = memfd_create,
 	.eventfd = eventfd,
 	.dup = libc_dup,
+	.fstat = fstat,
+	.fallocate = fallocate,
+	.lock = libc_lock,
+	.socket = socket,
+	.bind = libc_bind,
+	.connect = libc_connect,
+	.accept = libc_accept,
+	.sendmsg = sendmsg,
+	.recvmsg = recvmsg,
+	.poll = poll,
 	.read = read,
 	.write = write,
 	.futex = libc_futex,
@@ -253,6 +306,43 @@ int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size)
 	return repeat(ops->munmap(addr, size));
 }
 
+/**
+ * hal_sys_mmap_at() - mmap(2) with MAP_FIXED, by the process's operations
+ * @addr: where, of the caller's own
+ * @size: bytes
+ * @prot: PROT_*
+ * @flags: MAP_*; MAP_FIXED is added
+ * @fd: the descriptor, -1 with MAP_ANONYMOUS
+ * @offset: where in it
+ *
+ * Return: 0 or a negative errno; then what was there may be gone, or not.
+ */
+int hal_sys_mmap_at(void *addr, size_t size, int prot, int flags, int fd, uint64_t offset)
+{
+	hal_assert_may_block(__func__);
+	if (sys()->mmap(addr, size, prot, flags | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
+		return -errno;
+	return 0;
+}
+
+/**
+ * hal_sys_move() - mremap(2) that leaves an empty mapping behind
+ * @addr: what is moved: all of one private, anonymous mapping, or a part of it
+ * @size: bytes
+ * @to: where to, of the caller's own
+ *
+ * Nobody sees either place without a mapping.
+ * Return: 0 or a negative errno; then what was at @to may be gone, or not. -EINVAL: not before
+ * Linux 5.7.
+ */
+int hal_sys_move(void *addr, size_t size, void *to)
+{
+	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+
+	hal_assert_may_block(__func__);
+	return sys()->mremap(addr, size, size, flags, to) == MAP_FAILED ? -errno : 0;
+}
+
 /* mprotect(2): 0 or a negative errno. */
 int hal_sys_mprotect(void *addr, size_t size, int prot)
 {
@@ -293,6 +383,85 @@ int hal_sys_eventfd(void)
 int hal_sys_dup(int fd)
 {
 	return repeat(sys()->dup(fd));
+}
+
+/* fstat(2): 0 or a negative errno. */
+int hal_sys_fstat(int fd, struct stat *st)
+{
+	return repeat(sys()->fstat(fd, st));
+}
+
+/**
+ * hal_sys_fallocate() - give a file room, so that writing there can't fail for want of it
+ * @fd: the file; grows as far as it has to
+ * @offset: where
+ * @size: bytes, at least 1
+ *
+ * Return: 0, -EFBIG (beyond RLIMIT_FSIZE; no SIGXFSZ), -ENOSPC, -ENOMEM, or another negative errno;
+ * then it may have some of the room.
+ */
+int hal_sys_fallocate(int fd, uint64_t offset, uint64_t size)
+{
+	uint64_t step;
+	struct rlimit r;
+	int rc = 0;
+
+	/* a question that takes nothing: not in the seam */
+	if (!getrlimit(RLIMIT_FSIZE, &r) && r.rlim_cur != RLIM_INFINITY &&
+	    (size > r.rlim_cur || offset > r.rlim_cur - size))
+		return -EFBIG;
+	for (; size && !rc; offset += step, size -= step) {
+		step = size < FALLOCATE_STEP ? size : FALLOCATE_STEP;
+		rc = repeat(sys()->fallocate(fd, 0, (off_t)offset, (off_t)step));
+	}
+	return rc;
+}
+
+/* fallocate(2) with FALLOC_FL_PUNCH_HOLE: 0 or a negative errno. */
+int hal_sys_punch(int fd, uint64_t offset, uint64_t size)
+{
+	return repeat(sys()->fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				       (off_t)offset, (off_t)size));
+}
+
+/**
+ * hal_sys_lock() - lock bytes of a file for its open file description, or unlock them
+ * @fd: a descriptor of it
+ * @type: F_RDLCK, F_WRLCK, F_UNLCK
+ * @offset: the first byte
+ * @size: bytes
+ *
+ * Does not wait. Return: 0, -EAGAIN (another description has a lock there), or another negative
+ * errno.
+ */
+int hal_sys_lock(int fd, int type, uint64_t offset, uint64_t size)
+{
+	struct flock l = {
+		.l_type = (short)type, .l_whence = SEEK_SET, .l_start = (off_t)offset,
+		.l_len = (off_t)size,
+	};
+	int rc = repeat(sys()->lock(fd, F_OFD_SETLK, &l));
+
+	return rc == -EACCES ? -EAGAIN : rc;
+}
+
+/**
+ * hal_sys_locked() - whether another open file description has locked bytes of a file
+ * @fd: a descriptor of it
+ * @offset: the first byte
+ * @size: bytes
+ *
+ * Return: 1, 0, or a negative errno.
+ */
+int hal_sys_locked(int fd, uint64_t offset, uint64_t size)
+{
+	struct flock l = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset,
+		.l_len = (off_t)size,
+	};
+	int rc = repeat(sys()->lock(fd, F_OFD_GETLK, &l));
+
+	return rc ? rc : l.l_type != F_UNLCK;
 }
 
 /**
@@ -378,7 +547,7 @@ int hal_sys_futex_wake(_Atomic uint32_t *word, int n)
 }
 
 /**
- * hal_sys_thread_create() - start a thread, all signals blocked
+ * hal_sys_thread_create() - start a thread, all signals blocked but those of faults
  * @thread: out: the thread
  * @name: its name; the first 15 bytes count
  * @fn: what it runs

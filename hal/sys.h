@@ -17,6 +17,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct flock;
+struct msghdr;
+struct pollfd;
+struct stat;
 struct timespec;
 
 /**
@@ -26,6 +30,7 @@ struct timespec;
  * @ioctl: as ioctl(2) with a pointer
  * @mmap: as mmap(2)
  * @munmap: as munmap(2)
+ * @mremap: as mremap(2) to a new address
  * @mprotect: as mprotect(2)
  * @madvise: as madvise(2)
  * @mlock: as mlock(2)
@@ -33,11 +38,22 @@ struct timespec;
  * @memfd_create: as memfd_create(2)
  * @eventfd: as eventfd(2)
  * @dup: as dup(2), close-on-exec
+ * @fstat: as fstat(2)
+ * @fallocate: as fallocate(2)
+ * @lock: as fcntl(2) with F_OFD_SETLK or F_OFD_GETLK
+ * @socket: as socket(2); this and the next five: hal/sys_unix.h
+ * @bind: as bind(2)
+ * @connect: as connect(2)
+ * @accept: as accept4(2), close-on-exec, not blocking, without the address
+ * @sendmsg: as sendmsg(2)
+ * @recvmsg: as recvmsg(2)
+ * @poll: as poll(2)
  * @read: as read(2)
  * @write: as write(2)
  * @futex: as futex(2) with FUTEX_WAIT_BITSET (absolute CLOCK_MONOTONIC time-out or NULL) or
  *	FUTEX_WAKE, private: futex(word, op, value, timeout)
- * @thread_create: as pthread_create(3) with all signals blocked; returns an error number
+ * @thread_create: as pthread_create(3) with all signals blocked but those of faults; returns an
+ *	error number
  * @alloc: as aligned_alloc(3) zeroed; NULL when there is no memory
  * @dlopen: as dlopen(3); NULL and a text by @dlerror
  * @dlsym: as dlsym(3)
@@ -53,6 +69,7 @@ struct hal_sys_ops {
 	int (*ioctl)(int fd, unsigned long request, void *arg);
 	void *(*mmap)(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
 	int (*munmap)(void *addr, size_t size);
+	void *(*mremap)(void *addr, size_t old_size, size_t size, int flags, void *to);
 	int (*mprotect)(void *addr, size_t size, int prot);
 	int (*madvise)(void *addr, size_t size, int advice);
 	int (*mlock)(const void *addr, size_t size);
@@ -60,6 +77,16 @@ struct hal_sys_ops {
 	int (*memfd_create)(const char *name, unsigned int flags);
 	int (*eventfd)(unsigned int value, int flags);
 	int (*dup)(int fd);
+	int (*fstat)(int fd, struct stat *st);
+	int (*fallocate)(int fd, int mode, off_t offset, off_t size);
+	int (*lock)(int fd, int cmd, struct flock *lock);
+	int (*socket)(int domain, int type, int protocol);
+	int (*bind)(int fd, const void *addr, unsigned int len);
+	int (*connect)(int fd, const void *addr, unsigned int len);
+	int (*accept)(int fd);
+	ssize_t (*sendmsg)(int fd, const struct msghdr *msg, int flags);
+	ssize_t (*recvmsg)(int fd, struct msghdr *msg, int flags);
+	int (*poll)(struct pollfd *fds, unsigned long n, int timeout_ms);
 	ssize_t (*read)(int fd, void *buf, size_t size);
 	ssize_t (*write)(int fd, const void *buf, size_t size);
 	long (*futex)(uint32_t *word, int op, uint32_t value, const struct timespec *timeout);
@@ -96,6 +123,10 @@ int hal_sys_ioctl(const struct hal_sys_ops *ops, int fd, unsigned long request, 
 int hal_sys_mmap(const struct hal_sys_ops *ops, size_t size, int prot, int flags, int fd,
 		 uint64_t offset, void **addr);
 int hal_sys_munmap(const struct hal_sys_ops *ops, void *addr, size_t size);
+/* At an address of the caller's, in place of what is there; by the process's operations. */
+int hal_sys_mmap_at(void *addr, size_t size, int prot, int flags, int fd, uint64_t offset);
+/* Moves the pages of one private mapping in place of what is at to; it stays, without them. */
+int hal_sys_move(void *addr, size_t size, void *to);
 
 int hal_sys_mprotect(void *addr, size_t size, int prot);
 int hal_sys_madvise(void *addr, size_t size, int advice);
@@ -104,6 +135,15 @@ int hal_sys_munlock(const void *addr, size_t size);
 int hal_sys_memfd(const char *name);
 int hal_sys_eventfd(void);
 int hal_sys_dup(int fd);
+int hal_sys_fstat(int fd, struct stat *st);
+/* Room in a file, which grows with it; -EFBIG and no signal where RLIMIT_FSIZE forbids it. */
+int hal_sys_fallocate(int fd, uint64_t offset, uint64_t size);
+/* Gives room back in the middle of a file, which reads as zeros then. */
+int hal_sys_punch(int fd, uint64_t offset, uint64_t size);
+/* Locks of the open file description: F_RDLCK, F_WRLCK, F_UNLCK; -EAGAIN: another has it. */
+int hal_sys_lock(int fd, int type, uint64_t offset, uint64_t size);
+/* 1: another description has a lock there, 0: none. */
+int hal_sys_locked(int fd, uint64_t offset, uint64_t size);
 /* Whole buffers: a short read or write is repeated; end of file is -ENODATA. */
 int hal_sys_read(int fd, void *buf, size_t size);
 int hal_sys_write(int fd, const void *buf, size_t size);

@@ -136,6 +136,11 @@ static int judged_munmap(void *addr, size_t size)
 	return DONE_AND_JUDGED(munmap, 0, -1, addr, size);
 }
 
+static void *judged_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
+{
+	return JUDGED(mremap, 0, MAP_FAILED, addr, old_size, size, flags, to);
+}
+
 static int judged_mprotect(void *addr, size_t size, int prot)
 {
 	return JUDGED(mprotect, 0, -1, addr, size, prot);
@@ -169,6 +174,56 @@ static int judged_eventfd(unsigned int value, int flags)
 static int judged_dup(int fd)
 {
 	return JUDGED(dup, 0, -1, fd);
+}
+
+static int judged_fstat(int fd, struct stat *st)
+{
+	return JUDGED(fstat, 0, -1, fd, st);
+}
+
+static int judged_fallocate(int fd, int mode, off_t offset, off_t size)
+{
+	return JUDGED(fallocate, (unsigned long)mode, -1, fd, mode, offset, size);
+}
+
+static int judged_lock(int fd, int cmd, struct flock *lock)
+{
+	return JUDGED(lock, (unsigned long)cmd, -1, fd, cmd, lock);
+}
+
+static int judged_socket(int domain, int type, int protocol)
+{
+	return JUDGED(socket, 0, -1, domain, type, protocol);
+}
+
+static int judged_bind(int fd, const void *addr, unsigned int len)
+{
+	return JUDGED(bind, 0, -1, fd, addr, len);
+}
+
+static int judged_connect(int fd, const void *addr, unsigned int len)
+{
+	return JUDGED(connect, 0, -1, fd, addr, len);
+}
+
+static int judged_accept(int fd)
+{
+	return JUDGED(accept, 0, -1, fd);
+}
+
+static ssize_t judged_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return JUDGED(sendmsg, 0, -1, fd, msg, flags);
+}
+
+static ssize_t judged_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return JUDGED(recvmsg, 0, -1, fd, msg, flags);
+}
+
+static int judged_poll(struct pollfd *fds, unsigned long n, int timeout_ms)
+{
+	return JUDGED(poll, 0, -1, fds, n, timeout_ms);
 }
 
 static ssize_t judged_read(int fd, void *buf, size_t size)
@@ -231,6 +286,7 @@ static const struct hal_sys_ops judged = {
 	.ioctl = judged_ioctl,
 	.mmap = judged_mmap,
 	.munmap = judged_munmap,
+	.mremap = judged_mremap,
 	.mprotect = judged_mprotect,
 	.madvise = judged_madvise,
 	.mlock = judged_mlock,
@@ -238,6 +294,16 @@ static const struct hal_sys_ops judged = {
 	.memfd_create = judged_memfd_create,
 	.eventfd = judged_eventfd,
 	.dup = judged_dup,
+	.fstat = judged_fstat,
+	.fallocate = judged_fallocate,
+	.lock = judged_lock,
+	.socket = judged_socket,
+	.bind = judged_bind,
+	.connect = judged_connect,
+	.accept = judged_accept,
+	.sendmsg = judged_sendmsg,
+	.recvmsg = judged_recvmsg,
+	.poll = judged_poll,
 	.read = judged_read,
 	.write = judged_write,
 	.futex = judged_futex,

@@ -21,6 +21,7 @@
 	X(ioctl, EIO)		\
 	X(mmap, ENOMEM)		\
 	X(munmap, ENOMEM)	\
+	X(mremap, ENOMEM)	\
 	X(mprotect, ENOMEM)	\
 	X(madvise, ENOMEM)	\
 	X(mlock, ENOMEM)	\
@@ -28,6 +29,16 @@
 	X(memfd_create, EMFILE)	\
 	X(eventfd, EMFILE)	\
 	X(dup, EMFILE)		\
+	X(fstat, EIO)		\
+	X(fallocate, ENOSPC)	\
+	X(lock, ENOLCK)		\
+	X(socket, EMFILE)	\
+	X(bind, EADDRINUSE)	\
+	X(connect, ECONNREFUSED) \
+	X(accept, EMFILE)	\
+	X(sendmsg, EPIPE)	\
+	X(recvmsg, EMFILE)	\
+	X(poll, EINTR)		\
 	X(read, EIO)		\
 	X(write, EIO)		\
 	X(futex, EINTR)		\

@@ -103,6 +103,7 @@ bool hal_point_passed(const struct hal_point *p)
 	return !p->seq || !slot || (hal_slot_word(slot, &word) && hal_word_covers(word, p->seq));
 }
 
+/* Whether a point has completed, well or not, or its stream is gone. */
 bool hal_point_done(const struct hal_point *p)
 {
 	struct hal_stream *s;

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/internal.h"
+#include "runtime/alloc.h"
 
 /* Milliseconds to a deadline, rounded up, for functions that take a time-out. */
 int64_t rt_time_left(uint64_t deadline)
@@ -324,6 +324,7 @@ static bool forget(int d, const struct hal_device *hal)
 	hal_store_release(&dev->hal, NULL);
 	rt_contexts_forget_locked(d);
 	rt_pools_forget_locked(d);
+	rt_cache_drop(d);
 	/* the device's epoch before the process's: who sees the new one looks at all */
 	hal_add_relaxed(&dev->epoch, RT_EPOCH_CLOSE);
 	pthread_mutex_unlock(&dev->lock);

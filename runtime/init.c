@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/internal.h"
+#include "runtime/alloc.h"
 
 #define VERSION_TEXT2(a, b, c) #a "." #b "." #c
 #define VERSION_TEXT1(a, b, c) VERSION_TEXT2(a, b, c)
@@ -67,16 +67,24 @@ static void before_fork(void)
 	rt_lists_lock();
 	rt_sync_lock();
 	rt_observers_lock();
+	rt_mem_hooks_lock();
 	rt_options_lock();
 }
 
 static void after_fork(void)
 {
 	rt_options_unlock();
+	rt_mem_hooks_unlock();
 	rt_observers_unlock();
 	rt_sync_unlock();
 	rt_lists_unlock();
 	pthread_mutex_unlock(&rt.lock);
+}
+
+static void after_fork_child(void)
+{
+	rt_caches_fork_child();
+	after_fork();
 }
 
 /* First of all constructors, so that those of the program can use the library. */
@@ -92,7 +100,7 @@ __attribute__((constructor(101))) static void set_up(void)
 		hal_list_init(&rt_devices[i].idle);
 		hal_list_init(&rt_devices[i].leased);
 	}
-	pthread_atfork(before_fork, after_fork, after_fork);
+	pthread_atfork(before_fork, after_fork, after_fork_child);
 	hal_tls_set_free(free);
 	hal_set_state_hook(rt_state_changed);
 	rt_options_setup();

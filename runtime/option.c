@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/internal.h"
+#include "runtime/alloc.h"
 
 #define STR2(x) #x
 #define STR(x) STR2(x)
@@ -26,6 +26,14 @@ enum {
 	OPT_EXIT_TIMEOUT_MS,
 	OPT_STREAM_POOL_SIZE,
 	OPT_STREAM_LEASE_MAX,
+	OPT_MEM_CACHING,
+	OPT_MEM_MAX_SPLIT,
+	OPT_MEM_ROUNDING,
+	OPT_MEM_GC,
+	OPT_MEM_DIVISIONS,
+	OPT_MEM_LARGE_SEGMENT,
+	OPT_MEM_BLOCK_ALIGN,
+	OPT_MEM_FRACTION,
 	OPT_COUNT
 };
 
@@ -96,6 +104,55 @@ const struct hal_option rt_options[] = {
 		.def = STR(CONFIG_OPT_STREAM_LEASE_MAX), .min = 1, .max = 65536,
 		.help = "Streams that npu_stream_lease() may make on a device.",
 	},
+	[OPT_MEM_CACHING] = {
+		.name = "mem_caching", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_MEM_CACHING) ? "1" : "0",
+		.help = "Whether npu_mem_alloc() keeps what is freed; if not, each request goes "
+			"to the driver.",
+	},
+	[OPT_MEM_MAX_SPLIT] = {
+		.name = "mem_max_split_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_MEM_MAX_SPLIT_MB), .min = 0, .max = 1 << 20,
+		.help = "MiB from which on a free block is not cut for smaller requests; 0: there "
+			"is no such size. Not less than mem_large_segment_mb.",
+	},
+	[OPT_MEM_ROUNDING] = {
+		.name = "mem_max_non_split_rounding_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_MEM_MAX_NON_SPLIT_ROUNDING_MB), .min = 1, .max = 1 << 20,
+		.help = "MiB that a block which is not cut may be larger than the request that "
+			"it serves.",
+	},
+	[OPT_MEM_GC] = {
+		.name = "mem_gc_threshold", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_MEM_GC_THRESHOLD), .min = 0, .max = 99,
+		.help = "Percent of the memory that npu_mem_alloc() may take from which on "
+			"segments that have been idle for long are given back first; 0: never. "
+			"Without a limit it is percent of the device.",
+	},
+	[OPT_MEM_DIVISIONS] = {
+		.name = "mem_roundup_power2_divisions", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_MEM_ROUNDUP_POWER2_DIVISIONS), .min = 0, .max = 64,
+		.help = "Steps between two powers of two to which sizes are rounded up, itself "
+			"a power of two; 0 or 1: sizes are only rounded to mem_block_align.",
+	},
+	[OPT_MEM_LARGE_SEGMENT] = {
+		.name = "mem_large_segment_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_MEM_LARGE_SEGMENT_MB), .min = 2, .max = 4096,
+		.help = "MiB that the driver is asked for when more than 1 MiB, but less than "
+			"half as much is needed.",
+	},
+	[OPT_MEM_BLOCK_ALIGN] = {
+		.name = "mem_block_align", .type = HAL_OPTION_SIZE,
+		.def = CONFIG_OPT_MEM_BLOCK_ALIGN, .min = HEAP_UNIT, .max = RT_SMALL_SEGMENT,
+		.help = "Bytes to which blocks of npu_mem_alloc() are aligned, a power of two. "
+			"With 2M each can be exported alone.",
+	},
+	[OPT_MEM_FRACTION] = {
+		.name = "mem_fraction", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_MEM_FRACTION), .min = 0, .max = 100,
+		.help = "Percent of a device's memory that npu_mem_alloc() may take, unless "
+			"npu_mem_set_fraction() says otherwise.",
+	},
 	[OPT_COUNT] = { .name = "" },
 };
 
@@ -106,6 +163,7 @@ static const bool changeable[OPT_COUNT] = {
 	[OPT_WAIT_MODE] = true,
 	[OPT_OP_TIMEOUT_MS] = true,
 	[OPT_EXIT_TIMEOUT_MS] = true,
+	[OPT_MEM_CACHING] = true,
 };
 
 /* Protects: changes of api, loaded and is_loaded, and the list of interned texts. */
@@ -232,6 +290,40 @@ static int64_t number(int nr)
 	return hal_option_int(rt_options, rt_options[nr].name);
 }
 
+/* What goes together. Return: 0, -EINVAL, naming the options. */
+static int check_mem(void)
+{
+	int64_t align = number(OPT_MEM_BLOCK_ALIGN), div = number(OPT_MEM_DIVISIONS);
+	int64_t split = number(OPT_MEM_MAX_SPLIT), large = number(OPT_MEM_LARGE_SEGMENT);
+
+	if (align & (align - 1))
+		return hal_fail(-EINVAL, "init", "mem_block_align is %lld: not a power of two",
+				(long long)align);
+	if (div & (div - 1))
+		return hal_fail(-EINVAL, "init", "mem_roundup_power2_divisions is %lld: not a "
+				"power of two", (long long)div);
+	if (split && split < large)
+		return hal_fail(-EINVAL, "init", "mem_max_split_mb is %lld, less than "
+				"mem_large_segment_mb, which is %lld", (long long)split,
+				(long long)large);
+	return 0;
+}
+
+static void apply_mem(void)
+{
+	int64_t split = number(OPT_MEM_MAX_SPLIT);
+
+	hal_store_relaxed(&rt_mem.caching, number(OPT_MEM_CACHING) != 0);
+	hal_store_relaxed(&rt_mem.max_split, split ? (size_t)split * RT_MIB : SIZE_MAX);
+	hal_store_relaxed(&rt_mem.rounding, (size_t)number(OPT_MEM_ROUNDING) * RT_MIB);
+	hal_store_relaxed(&rt_mem.gc_percent, (uint32_t)number(OPT_MEM_GC));
+	hal_store_relaxed(&rt_mem.divisions, (uint32_t)number(OPT_MEM_DIVISIONS));
+	hal_store_relaxed(&rt_mem.large_segment, (size_t)number(OPT_MEM_LARGE_SEGMENT) * RT_MIB);
+	hal_store_relaxed(&rt_mem.align, (size_t)number(OPT_MEM_BLOCK_ALIGN));
+	hal_store_relaxed(&rt_mem.fraction, (uint32_t)number(OPT_MEM_FRACTION));
+	rt_caches_begin();
+}
+
 /* Puts the values to use. */
 void rt_options_apply(void)
 {
@@ -241,6 +333,7 @@ void rt_options_apply(void)
 	hal_store_relaxed(&rt.wait_mode, (uint32_t)number(OPT_WAIT_MODE));
 	hal_store_relaxed(&rt.pool_size, (uint32_t)number(OPT_STREAM_POOL_SIZE));
 	hal_store_relaxed(&rt.lease_max, (uint32_t)number(OPT_STREAM_LEASE_MAX));
+	apply_mem();
 }
 
 /* What may be applied while others use the values. */
@@ -249,6 +342,8 @@ static void apply_changed(void)
 	hal_log_setup((int)number(OPT_LOG_LEVEL), (uint32_t)number(OPT_LOG_MASK));
 	hal_set_op_timeout(number(OPT_OP_TIMEOUT_MS));
 	hal_store_relaxed(&rt.wait_mode, (uint32_t)number(OPT_WAIT_MODE));
+	hal_store_relaxed(&rt_mem.caching, number(OPT_MEM_CACHING) != 0);
+	rt_caches_toggle();
 }
 
 /* Reads and checks all options; they stay as they are until rt_options_unload(). */
@@ -277,6 +372,9 @@ int rt_options_load(void)
 	if (err)
 		return err;
 	hal_store_release(&is_loaded, true);
+	err = check_mem();
+	if (err)
+		return err;
 	rt_options_apply();
 	return 0;
 }

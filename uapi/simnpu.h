@@ -31,7 +31,8 @@
  * - Times are nanoseconds. Deadlines are absolute, on CLOCK_MONOTONIC.
  * - A device is in one of the states SIMNPU_STATE_*. Questions (VERSION, INFO,
  *   TIME, POISON, QUEUE_AT), what takes away (*_DESTROY, MODULE_UNLOAD, MEM_WINDOW to
- *   close, QUEUE_ERRORS, QUEUE_ABORT), CALLBACK_*, DEVICE_STOP, DEVICE_RESTART,
+ *   close, VM_RELEASE, VM_UNMAP, QUEUE_ERRORS, QUEUE_ABORT), CALLBACK_*, DEVICE_STOP,
+ *   DEVICE_RESTART,
  *   mmap() and close() work in all of them, but that TIME, MEM_WINDOW,
  *   QUEUE_ABORT, DEVICE_STOP and DEVICE_RESTART of a lost device give ENODEV. All
  *   else gives EIO where it is faulted, ESHUTDOWN where it is
@@ -48,7 +49,7 @@
 #include <linux/types.h>
 
 #define SIMNPU_ABI_MAJOR 0
-#define SIMNPU_ABI_MINOR 2
+#define SIMNPU_ABI_MINOR 3
 
 /* The nodes are SIMNPU_NODE_PREFIX followed by the device's number in decimal. */
 #define SIMNPU_NODE_PREFIX "/dev/simnpu"
@@ -103,7 +104,7 @@ struct simnpu_version {
  * struct simnpu_info - SIMNPU_IOCTL_INFO: what the device is and has
  * @caps: out: SIMNPU_CAP_*
  * @mem_total: out: bytes of device memory
- * @mem_free: out: bytes that can still be allocated
+ * @mem_free: out: bytes that the caller can still allocate
  * @va_start: out: lowest device address
  * @va_size: out: bytes of device addresses
  * @mem_align: out: alignment of every allocation, a power of two
@@ -115,8 +116,8 @@ struct simnpu_version {
  * @max_queued: out: tasks that one queue may hold
  * @priorities: out: queue priorities, 0 (first) to priorities - 1
  * @args_max: out: bytes of arguments of one launch
- * @queues: out: queues that exist
- * @events: out: timed events that exist
+ * @queues: out: queues that exist, all openers together
+ * @events: out: timed events that exist, all openers together
  * @state: out: SIMNPU_STATE_*
  * @generation: out: grows with each restart
  * @utilization: out: per cent of core time that was busy of late, 0 to 100
@@ -135,6 +136,10 @@ struct simnpu_version {
  * @pad2: out: zero
  * @bus: out: where the part sits, zero-terminated. Stays with the part, whatever its node
  *	is called: by this it is known again
+ * @mem_others: out: bytes of device memory that other processes hold
+ * @mem_quota: out: bytes that this process may hold, 0: no fewer than the device has
+ * @queue_quota: out: queues that it may have, 0: no fewer than there may be
+ * @event_quota: out: timed events that it may have, in the same way
  */
 struct simnpu_info {
 	__u64 caps;
@@ -168,6 +173,10 @@ struct simnpu_info {
 	__u32 cause;
 	__u32 pad2;
 	char bus[SIMNPU_NAME_LEN];
+	__u64 mem_others;
+	__u64 mem_quota;
+	__u32 queue_quota;
+	__u32 event_quota;
 };
 
 /**
@@ -222,18 +231,20 @@ struct simnpu_handle {
 #define SIMNPU_MEM_MANAGED	(1u << 1)	/* one address for both sides */
 #define SIMNPU_MEM_HUGE		(1u << 2)	/* huge pages or -ENOMEM */
 #define SIMNPU_MEM_HUGE_FIRST	(1u << 3)	/* huge pages where there are some */
-#define SIMNPU_MEM_FLAGS	0xfu
+#define SIMNPU_MEM_PHYSICAL	(1u << 4)	/* device memory without an address, for VM_MAP */
+#define SIMNPU_MEM_FLAGS	0x1fu
 
 /* simnpu_mem.result */
 #define SIMNPU_MEM_UNLOCKED	(1u << 0)	/* host memory that could not be locked */
 
 /**
  * struct simnpu_mem - SIMNPU_IOCTL_MEM_CREATE
- * @size: in: bytes, at least 1
+ * @size: in: bytes, at least 1; SIMNPU_MEM_PHYSICAL: a multiple of SIMNPU_VM_GRANULARITY
  * @align: in: alignment of the address, a power of two, or 0 for the device's
  * @context: in: the context that it lives in
  * @flags: in: SIMNPU_MEM_*
- * @addr: out: device address; for host memory 0: its address is where it is mapped
+ * @addr: out: device address; for host memory 0: its address is where it is mapped; for
+ *	SIMNPU_MEM_PHYSICAL 0, too
  * @map: out: offset for mmap(), for host memory
  * @handle: out: handle
  * @result: out: SIMNPU_MEM_UNLOCKED or 0
@@ -258,7 +269,8 @@ struct simnpu_mem {
  * @flags: in: zero
  *
  * Tasks that still use the memory fail with EFAULT. A mapping of host memory
- * goes away with it.
+ * goes away with it. SIMNPU_MEM_PHYSICAL that is mapped stays where it is, and
+ * goes with VM_UNMAP.
  */
 struct simnpu_mem_free {
 	__u32 handle;
@@ -333,15 +345,33 @@ struct simnpu_import {
 	__u64 size;
 };
 
+/* What addresses and sizes of VM_* are multiples of. */
+#define SIMNPU_VM_GRANULARITY	(2u << 20)
+
+/* simnpu_vm.flags; writing alone there is not */
+#define SIMNPU_VM_READ		(1u << 0)
+#define SIMNPU_VM_WRITE		(1u << 1)
+
 /**
  * struct simnpu_vm - SIMNPU_IOCTL_VM_RESERVE, _VM_RELEASE, _VM_MAP, _VM_UNMAP, _VM_PROTECT
  * @addr: in: device address (RESERVE: wanted, or 0); out of RESERVE: the address
- * @size: in: bytes, a multiple of the allocation granularity
- * @offset: in: MAP: offset in the memory object
+ * @size: in: bytes, at least 1, a multiple of SIMNPU_VM_GRANULARITY
+ * @offset: in: RESERVE: alignment of the address, a power of two, or 0; else 0
  * @context: in: the context
- * @handle: in: MAP: memory object, else 0
- * @flags: in: MAP, PROTECT: 1 readable, 2 writable, else 0
+ * @handle: in: MAP: SIMNPU_MEM_PHYSICAL memory of the context, else 0
+ * @flags: in: MAP, PROTECT: SIMNPU_VM_* or 0, else 0
  * @pad: in: zero
+ *
+ * RESERVE: addresses, with nothing behind them. EEXIST: some of what is wanted is taken; ENOMEM:
+ * there are no more. RELEASE: a whole reservation; EBUSY: something is mapped there.
+ *
+ * MAP: all of the memory, at reserved addresses. EEXIST: something is mapped there; EBUSY: the
+ * memory is mapped. Mappings side by side in a reservation that allow the same are one allocation
+ * for tasks, COPY and MEM_WINDOW. What is not mapped, or not allowed, fails with EFAULT.
+ *
+ * UNMAP, PROTECT: a whole mapping. What is in the memory stays, wherever it is mapped next. ENOMEM
+ * of UNMAP: the host has no maps left to keep it elsewhere, it stays mapped; never of memory whose
+ * handle was destroyed.
  */
 struct simnpu_vm {
 	__u64 addr;
@@ -671,6 +701,9 @@ struct simnpu_kernel {
 
 /* ---- host callbacks ---------------------------------------------------- */
 
+/* simnpu_callback.flags */
+#define SIMNPU_CALLBACK_HOST	(1u << 1)	/* NEXT: of SIMNPU_OP_HOST */
+
 /**
  * struct simnpu_callback - SIMNPU_IOCTL_CALLBACK_NEXT, SIMNPU_IOCTL_CALLBACK_DONE
  * @deadline_ns: in: NEXT: as in struct simnpu_wait
@@ -679,10 +712,12 @@ struct simnpu_kernel {
  * @seq: NEXT: out: its sequence number; DONE: in
  * @fn: NEXT: out: from the task; DONE: in: zero
  * @arg: NEXT: out: from the task; DONE: in: zero
- * @flags: NEXT: out: SIMNPU_DESC_NOBLOCK if the queue has gone on; DONE: in: zero
+ * @flags: NEXT: in: SIMNPU_CALLBACK_HOST or not, other bits are ignored; out: SIMNPU_DESC_NOBLOCK
+ *	if the queue has gone on; DONE: in: zero
  * @code: DONE: in: 0, or a positive errno with which the task fails; NEXT: in: zero
  *
- * NEXT takes the oldest callback whose turn has come; ETIME: none came in time;
+ * NEXT takes the oldest callback whose turn has come, with SIMNPU_CALLBACK_HOST the oldest
+ * SIMNPU_OP_HOST instead; ETIME: none came in time;
  * ECANCELED: CALLBACK_STOP was called. DONE lets the queue go on; it is not called for one
  * that does not block. One of a task that was discarded meanwhile does nothing.
  */
@@ -766,6 +801,7 @@ enum simnpu_op {
 	SIMNPU_OP_CALLBACK = 8,
 	SIMNPU_OP_VALUE_WRITE = 9,	/* reserved */
 	SIMNPU_OP_VALUE_WAIT = 10,	/* reserved */
+	SIMNPU_OP_HOST = 11,
 };
 
 /* simnpu_desc.flags */
@@ -793,7 +829,9 @@ enum simnpu_op {
  * @wait: WAIT: until the queue @wait.queue, of this open file or imported, has
  *	completed @wait.seq; one that is destroyed has completed all
  * @record: RECORD: note the time in @record.event, of the queue's context; 0: nowhere
- * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT
+ * @callback: CALLBACK: @callback.fn and @callback.arg are for CALLBACK_NEXT. HOST: the same, for a
+ *	task that the host carries out: it is given out apart from callbacks, which may take long,
+ *	and takes no flags
  * @word: the same as words
  * @link: LINK: the ring goes on at the arena's @link.ring, which has @link.slots
  *	slots; that can be the start of the same segment
@@ -888,9 +926,33 @@ struct simnpu_desc_pitch {
 
 #define SIMNPU_INSTANCE_MAGIC 0x75706e6d69736e69ull
 #define SIMNPU_INSTANCE_SLOTS 128
+/* What names are of, up to SIMNPU_NAME_LEN - 1 of these; the first is no '.'. */
+#define SIMNPU_INSTANCE_NAME \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+/*
+ * The devices of a named instance belong to all processes of one user that open them under its
+ * name. What they share is a file; all else, memory too, is each one's own, and what a process does
+ * to a device's state (DEVICE_STOP, faults) is seen by it alone.
+ *
+ * Locks of open file descriptions say who is there; they end with the process, however it ends:
+ *
+ * - byte SIMNPU_INSTANCE_LOCK_FILE: a read lock of each that has the file open. Who gets a write
+ *   lock is alone, and sets the file up: it is the first one's options that count.
+ * - byte SIMNPU_INSTANCE_LOCK_ACCOUNTS: a write lock while something is charged.
+ * - the bytes of a slot: a write lock of its owner. A slot that another can lock is free, whatever
+ *   it says.
+ *
+ * To charge something, its owner adds it to his slot, passes a full barrier, sums the slots of the
+ * device up, and takes it back if that is over the limit: so the limit holds even where the
+ * lock of the accounts is not waited for, because its owner was stopped. With the lock, nothing is
+ * refused in vain.
+ */
+#define SIMNPU_INSTANCE_LOCK_FILE	0
+#define SIMNPU_INSTANCE_LOCK_ACCOUNTS	1
 
 /**
- * struct simnpu_instance_slot - one open of one device by one process
+ * struct simnpu_instance_slot - a device as one process uses it
  * @owner: boot-unique number of the opener, 0: free
  * @mem: bytes of device memory that it holds
  * @queues: queues that it holds
@@ -899,8 +961,7 @@ struct simnpu_desc_pitch {
  * @device: number of the device
  * @pad: zero
  *
- * The opener holds an open-file-description lock on the slot's bytes; a slot
- * that can be locked by another is free, whatever it says.
+ * Written by its owner alone.
  */
 struct simnpu_instance_slot {
 	__u64 owner;
@@ -914,20 +975,22 @@ struct simnpu_instance_slot {
 
 /**
  * struct simnpu_instance - the file of a named instance
- * @magic: SIMNPU_INSTANCE_MAGIC
+ * @magic: SIMNPU_INSTANCE_MAGIC; written last
  * @major: SIMNPU_ABI_MAJOR
  * @slots: SIMNPU_INSTANCE_SLOTS
  * @devices: devices of the instance
  * @pad: zero
+ * @memory: bytes of memory of each
  * @part: name of the part
- * @slot: the opens
+ * @slot: who uses which device
  */
 struct simnpu_instance {
 	__u64 magic;
 	__u32 major;
 	__u32 slots;
 	__u32 devices;
-	__u32 pad[3];
+	__u32 pad;
+	__u64 memory;
 	char part[SIMNPU_NAME_LEN];
 	struct simnpu_instance_slot slot[SIMNPU_INSTANCE_SLOTS];
 };

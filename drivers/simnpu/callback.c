@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The callback thread of a context: asks the device for callbacks whose turn
- * has come, and runs them one at a time. Made when the first is submitted.
+ * The callback threads of a context: they ask the device for callbacks whose turn has come, and run
+ * them one at a time. One runs the program's; the other begins what the host is to carry out, and is
+ * never kept waiting. Each is made when the first task for it is submitted.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -20,6 +21,7 @@
  * @sys: how the device is reached
  * @fd: the device's node
  * @context: what the device calls the context
+ * @kind: what it calls
  * @thread: the thread
  * @stopping: its context ends: calls that fail are not tried again
  * @complained: the thread has said that a call failed
@@ -40,6 +42,7 @@ struct simnpu_callbacks {
 	const struct hal_sys_ops *sys;
 	int fd;
 	uint32_t context;
+	enum simnpu_called kind;
 	pthread_t thread;
 	_Atomic bool stopping;
 	bool complained;
@@ -86,6 +89,12 @@ static bool again(struct simnpu_callbacks *cb, int err)
 	return !atomic_load(&cb->stopping);
 }
 
+/* Whether its queue waits for its return. Who begins a host task says by simnpu_host_done(). */
+static bool holds_up(const struct simnpu_callbacks *cb, const struct simnpu_callback *c)
+{
+	return cb->kind == SIMNPU_CALLBACKS && !(c->flags & SIMNPU_DESC_NOBLOCK);
+}
+
 /* Tells the device that a callback has returned; or, aborted meanwhile, to discard the rest. */
 static int tell_locked(struct simnpu_callbacks *cb, const struct simnpu_callback *c)
 {
@@ -99,7 +108,7 @@ static int tell_locked(struct simnpu_callbacks *cb, const struct simnpu_callback
 
 	if (cb->abandoned)
 		return -ECANCELED;
-	if (c->flags & SIMNPU_DESC_NOBLOCK)
+	if (!holds_up(cb, c))
 		return 0;
 	if (likely(!cb->late))
 		return hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
@@ -115,7 +124,7 @@ static int callback_run(struct simnpu_callbacks *cb, struct simnpu_callback *c)
 	int err;
 
 	/* relaxed: an abort that does not see it yet discards all, and then waits */
-	hal_store_relaxed(&cb->held, c->flags & SIMNPU_DESC_NOBLOCK ? 0 : c->queue);
+	hal_store_relaxed(&cb->held, holds_up(cb, c) ? c->queue : 0);
 	hal_callback_enter();
 	fn((void *)(uintptr_t)c->arg);
 	hal_callback_leave();
@@ -175,6 +184,7 @@ static void *callback_thread(void *arg)
 		c = (struct simnpu_callback){
 			.deadline_ns = SIMNPU_DEADLINE_NONE,
 			.context = cb->context,
+			.flags = cb->kind == SIMNPU_HOST_TASKS ? SIMNPU_CALLBACK_HOST : 0,
 		};
 		err = hal_sys_ioctl(cb->sys, cb->fd, SIMNPU_IOCTL_CALLBACK_NEXT, &c);
 		if (!err)
@@ -190,12 +200,37 @@ static void *callback_thread(void *arg)
 }
 
 /**
- * simnpu_callbacks_start() - start a context's callback thread
+ * simnpu_host_done() - a host task is done
+ * @base: its stream
+ * @seq: its number
+ * @code: 0, or a negative errno
+ *
+ * One that was discarded is not missed.
+ */
+void simnpu_host_done(struct hal_stream *base, uint64_t seq, int code)
+{
+	struct simnpu_stream *s = to_simnpu_stream(base);
+	struct simnpu_callback done = {
+		.context = to_simnpu_ctx(base->ctx)->handle,
+		.queue = s->handle,
+		.seq = seq,
+		.code = (uint32_t)-code,
+	};
+	int err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
+
+	if (err && err != -ENOENT && err != -EINVAL)
+		hal_err(HAL_LOG_DRIVER, "queue %u: task %llu is done, which the device does not take: "
+			"error %d", s->handle, (unsigned long long)seq, -err);
+}
+
+/**
+ * simnpu_callbacks_start() - start a callback thread of a context
  * @ctx: the context; its lock is held
+ * @kind: which
  *
  * Return: 0, -ENOMEM.
  */
-int simnpu_callbacks_start(struct simnpu_ctx *ctx)
+int simnpu_callbacks_start(struct simnpu_ctx *ctx, enum simnpu_called kind)
 {
 	struct simnpu_device *dev = simnpu_device_of(&ctx->base);
 	struct simnpu_callbacks *cb;
@@ -209,19 +244,21 @@ int simnpu_callbacks_start(struct simnpu_ctx *ctx)
 	cb->sys = dev->sys;
 	cb->fd = dev->fd;
 	cb->context = ctx->handle;
+	cb->kind = kind;
 	pthread_mutex_init(&cb->lock, NULL);
-	err = hal_sys_thread_create(&cb->thread, "npu-callback", callback_thread, cb);
+	err = hal_sys_thread_create(&cb->thread, kind == SIMNPU_HOST_TASKS ? "npu-host" :
+				    "npu-callback", callback_thread, cb);
 	if (err)
 		goto free_cb;
-	ctx->callbacks = cb;
+	ctx->callbacks[kind] = cb;
 	/* relaxed: submissions only ask whether there is a thread */
-	hal_store_relaxed(&ctx->callback_state, SIMNPU_CALLBACK_RUNNING);
+	hal_store_relaxed(&ctx->callback_state[kind], SIMNPU_CALLBACK_RUNNING);
 	return 0;
 
 free_cb:
 	callbacks_release(&cb->ref);
 fail:
-	hal_store_relaxed(&ctx->callback_state, SIMNPU_CALLBACK_NONE);
+	hal_store_relaxed(&ctx->callback_state[kind], SIMNPU_CALLBACK_NONE);
 	return hal_fail(-ENOMEM, "stream_callback", "the callback thread cannot be made");
 }
 
@@ -231,19 +268,22 @@ fail:
  */
 void simnpu_callbacks_abort(struct simnpu_ctx *ctx)
 {
+	uint32_t i;
+
 	pthread_mutex_lock(&ctx->lock);
-	if (ctx->callbacks)
-		atomic_fetch_add(&ctx->callbacks->aborts, 1);
+	for (i = 0; i < SIMNPU_CALLED; i++)
+		if (ctx->callbacks[i])
+			atomic_fetch_add(&ctx->callbacks[i]->aborts, 1);
 	pthread_mutex_unlock(&ctx->lock);
 }
 
-/* The callback thread of a context with a reference, or NULL: it has none. */
-static struct simnpu_callbacks *callbacks_get(struct simnpu_ctx *ctx)
+/* A callback thread of a context with a reference, or NULL: it has none. */
+static struct simnpu_callbacks *callbacks_get(struct simnpu_ctx *ctx, enum simnpu_called kind)
 {
 	struct simnpu_callbacks *cb;
 
 	pthread_mutex_lock(&ctx->lock);
-	cb = ctx->callbacks;
+	cb = ctx->callbacks[kind];
 	if (cb)
 		kref_get(&cb->ref);
 	pthread_mutex_unlock(&ctx->lock);
@@ -274,7 +314,7 @@ static int settle(struct simnpu_callbacks *cb, uint32_t queue, uint64_t deadline
  */
 int simnpu_callbacks_late(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline)
 {
-	struct simnpu_callbacks *cb = callbacks_get(ctx);
+	struct simnpu_callbacks *cb = callbacks_get(ctx, SIMNPU_CALLBACKS);
 	bool held;
 
 	if (!cb)
@@ -300,9 +340,15 @@ int simnpu_callbacks_late(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadl
  */
 int simnpu_callbacks_settle(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline)
 {
-	struct simnpu_callbacks *cb = callbacks_get(ctx);
+	struct simnpu_callbacks *cb;
+	uint32_t i;
+	int err = 0;
 
-	return cb ? settle(cb, queue, deadline) : 0;
+	for (i = 0; i < SIMNPU_CALLED && !err; i++) {
+		cb = callbacks_get(ctx, i);
+		err = cb ? settle(cb, queue, deadline) : 0;
+	}
+	return err;
 }
 
 /**
@@ -319,6 +365,22 @@ void simnpu_callbacks_abort_all(struct hal_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 }
 
+/* One of a context that is at work, with a reference, or NULL. */
+static struct simnpu_callbacks *busy_of(struct simnpu_ctx *ctx)
+{
+	struct simnpu_callbacks *cb;
+	uint32_t i;
+
+	for (i = 0; i < SIMNPU_CALLED; i++) {
+		cb = callbacks_get(ctx, i);
+		if (cb && atomic_load(&cb->busy))
+			return cb;
+		if (cb)
+			kref_put(&cb->ref, callbacks_release);
+	}
+	return NULL;
+}
+
 /* A callback thread of the device that is at work, with a reference, or NULL. */
 static struct simnpu_callbacks *callbacks_busy(struct hal_device *dev)
 {
@@ -327,12 +389,9 @@ static struct simnpu_callbacks *callbacks_busy(struct hal_device *dev)
 
 	pthread_mutex_lock(&dev->lock);
 	hal_list_for_each(n, &dev->contexts) {
-		cb = callbacks_get(to_simnpu_ctx(hal_list_entry(n, struct hal_context, node)));
-		if (cb && atomic_load(&cb->busy))
-			break;
+		cb = busy_of(to_simnpu_ctx(hal_list_entry(n, struct hal_context, node)));
 		if (cb)
-			kref_put(&cb->ref, callbacks_release);
-		cb = NULL;
+			break;
 	}
 	pthread_mutex_unlock(&dev->lock);
 	return cb;
@@ -355,24 +414,10 @@ int simnpu_callbacks_settle_all(struct hal_device *dev, uint64_t deadline)
 	return err;
 }
 
-/**
- * simnpu_callbacks_stop() - end a context's callback thread
- * @ctx: the context, which ends
- *
- * Waits for the callback that runs, but not for ever: a thread that does not come back is left
- * alone, and will not touch the device.
- */
-void simnpu_callbacks_stop(struct simnpu_ctx *ctx)
+static void stop(struct simnpu_ctx *ctx, struct simnpu_callbacks *cb)
 {
-	struct simnpu_callbacks *cb = ctx->callbacks;
-	struct simnpu_handle h = { .handle = ctx->handle };
-	uint64_t deadline;
+	uint64_t deadline = hal_sys_deadline(STOP_MS);
 
-	if (!cb)
-		return;
-	atomic_store(&cb->stopping, true);
-	(void)simnpu_ioctl(&ctx->base, SIMNPU_IOCTL_CALLBACK_STOP, &h);
-	deadline = hal_sys_deadline(STOP_MS);
 	/* acquire: pairs with the thread's release */
 	while (!hal_load_acquire(&cb->gone))
 		if (hal_sys_futex_wait(&cb->gone, 0, deadline) == -ETIMEDOUT)
@@ -387,6 +432,29 @@ void simnpu_callbacks_stop(struct simnpu_ctx *ctx)
 			ctx->handle);
 		pthread_detach(cb->thread);
 	}
-	ctx->callbacks = NULL;
 	kref_put(&cb->ref, callbacks_release);
+}
+
+/**
+ * simnpu_callbacks_stop() - end a context's callback threads
+ * @ctx: the context, which ends
+ *
+ * Waits for the callback that runs, but not for ever: a thread that does not come back is left
+ * alone, and will not touch the device.
+ */
+void simnpu_callbacks_stop(struct simnpu_ctx *ctx)
+{
+	struct simnpu_handle h = { .handle = ctx->handle };
+	uint32_t i;
+
+	for (i = 0; i < SIMNPU_CALLED; i++)
+		if (ctx->callbacks[i])
+			atomic_store(&ctx->callbacks[i]->stopping, true);
+	if (ctx->callbacks[SIMNPU_CALLBACKS] || ctx->callbacks[SIMNPU_HOST_TASKS])
+		(void)simnpu_ioctl(&ctx->base, SIMNPU_IOCTL_CALLBACK_STOP, &h);
+	for (i = 0; i < SIMNPU_CALLED; i++) {
+		if (ctx->callbacks[i])
+			stop(ctx, ctx->callbacks[i]);
+		ctx->callbacks[i] = NULL;
+	}
 }

@@ -18,6 +18,7 @@ static const struct {
 	{ SIMNPU_CAP_MODULE_FILE, NPU_CAP_MODULE_FILE },
 	{ SIMNPU_CAP_MODULE_DATA, NPU_CAP_MODULE_DATA },
 	{ SIMNPU_CAP_WINDOW, NPU_CAP_IO_WINDOW },
+	{ SIMNPU_CAP_VMM, NPU_CAP_VMM },
 	{ SIMNPU_CAP_BF16, NPU_CAP_BF16 },
 	{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
 	{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
@@ -26,6 +27,7 @@ static const struct {
 
 /* What every device has that speaks this interface. */
 #define CAPS_ALWAYS (NPU_CAP_LAUNCH | NPU_CAP_STREAM | NPU_CAP_EVENT_TIMING | NPU_CAP_CALLBACK | \
+		     NPU_CAP_HOST_TASK | \
 		     NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | \
 		     NPU_CAP_HOST_ALLOC | NPU_CAP_HOST_REGISTER)
 
@@ -62,6 +64,7 @@ int simnpu_node_info(const struct hal_sys_ops *sys, int fd, uint32_t index,
 	info->va_start = si.va_start;
 	info->va_size = si.va_size;
 	info->mem_align = si.mem_align;
+	info->mem_granularity = si.caps & SIMNPU_CAP_VMM ? SIMNPU_VM_GRANULARITY : 0;
 	info->cores = si.cores;
 	info->max_streams = si.max_queues;
 	info->max_events = si.max_events;
@@ -133,6 +136,8 @@ static int device_mem_info(struct hal_device *base, struct hal_mem_info *mi)
 		return err;
 	mi->total = si.mem_total;
 	mi->free = si.mem_free;
+	mi->others = si.mem_others;
+	mi->quota = si.mem_quota;
 	return 0;
 }
 
@@ -171,6 +176,8 @@ static int device_usage(struct hal_device *base, struct hal_usage *u)
 		return err;
 	u->streams = si.queues;
 	u->events = si.events;
+	u->stream_quota = si.queue_quota;
+	u->event_quota = si.event_quota;
 	return 0;
 }
 

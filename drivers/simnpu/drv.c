@@ -36,6 +36,22 @@ static int check_rules(const char *op)
 	return 0;
 }
 
+/* What the device would say as well, by a number alone. */
+static int check_instance(const char *op)
+{
+	const char *text = hal_option_text(simnpu_options, "simnpu_instance");
+
+	if (likely(!text[0]))
+		return 0;
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return hal_fail(-EOPNOTSUPP, op, "option simnpu_instance: built without "
+				"CONFIG_SIMNPU_INSTANCES");
+	if (text[0] != '.' && !text[strspn(text, SIMNPU_INSTANCE_NAME)])
+		return 0;
+	return hal_fail(-EINVAL, op, "option simnpu_instance: '%s' is no name: accepted are "
+			"letters, digits, '.', '_' and '-', the first no '.'", text);
+}
+
 static int drv_count(uint32_t *n)
 {
 	uint32_t i;
@@ -47,6 +63,8 @@ static int drv_count(uint32_t *n)
 	}
 	*n = 0;
 	err = check_rules("device_count");
+	if (!err)
+		err = check_instance("device_count");
 	if (err)
 		return err;
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++) {

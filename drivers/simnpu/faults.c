@@ -65,6 +65,7 @@ static const struct what whats[] = {
 	TASK_ROW(record, RECORD, "records of events"),
 	TASK_ROW(wait, WAIT, "waits of a stream for another"),
 	TASK_ROW(callback, CALLBACK, "host callbacks"),
+	TASK_ROW(host, HOST, "tasks that the host carries out: file I/O"),
 	ANY_ROW("task:any", TASK, "all tasks"),
 	ANY_ROW("task", TASK, "all tasks"),
 	ALLOC_ROW(memory, MEMORY, "device memory"),

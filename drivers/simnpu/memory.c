@@ -8,6 +8,7 @@
 
 #include "drivers/simnpu/simnpu.h"
 #include "hal/log.h"
+#include "hal/vmm.h"
 
 static struct simnpu_memory *to_memory(struct hal_memory *m)
 {
@@ -197,6 +198,87 @@ static void window_close(struct hal_memory *m, uint64_t offset, size_t size)
 			 m->ctx->dev->index, (unsigned long long)w.addr, -err);
 }
 
+/* ---- virtual memory ------------------------------------------------------------------ */
+
+static int vm_ioctl(struct hal_context *ctx, unsigned long request, struct simnpu_vm *v)
+{
+	v->context = to_simnpu_ctx(ctx)->handle;
+	return simnpu_ioctl(ctx, request, v);
+}
+
+static int reserve(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t align,
+		   uint64_t *addr)
+{
+	struct simnpu_vm v = { .addr = want, .size = size, .offset = align };
+	int err;
+
+	err = vm_ioctl(ctx, SIMNPU_IOCTL_VM_RESERVE, &v);
+	if (err)
+		return hal_fail(err, "vm_reserve", "device %d reserves no %llu bytes",
+				ctx->dev->ordinal, (unsigned long long)size);
+	*addr = v.addr;
+	return 0;
+}
+
+static void release(struct hal_context *ctx, uint64_t addr, uint64_t size)
+{
+	struct simnpu_vm v = { .addr = addr, .size = size };
+	int err;
+
+	err = vm_ioctl(ctx, SIMNPU_IOCTL_VM_RELEASE, &v);
+	if (err)
+		hal_warn(HAL_LOG_DRIVER, "simnpu%u: addresses at %#llx: release: error %d",
+			 ctx->dev->index, (unsigned long long)addr, -err);
+}
+
+static int mem_create(struct hal_memory *m)
+{
+	struct simnpu_mem c;
+
+	return create(m, SIMNPU_MEM_PHYSICAL, &c);
+}
+
+static int map(struct hal_memory *m, uint64_t addr, uint32_t access)
+{
+	struct simnpu_vm v = {
+		.addr = addr, .size = m->size, .handle = to_memory(m)->handle, .flags = access,
+	};
+	int err;
+
+	_Static_assert(HAL_VM_READ == SIMNPU_VM_READ && HAL_VM_WRITE == SIMNPU_VM_WRITE,
+		       "the same flags");
+	err = vm_ioctl(m->ctx, SIMNPU_IOCTL_VM_MAP, &v);
+	if (err)
+		return hal_fail(err, "vm_map", "device %d maps no %zu bytes at 0x%llx",
+				m->ctx->dev->ordinal, m->size, (unsigned long long)addr);
+	return 0;
+}
+
+static int unmap(struct hal_context *ctx, uint64_t addr, uint64_t size)
+{
+	struct simnpu_vm v = { .addr = addr, .size = size };
+	int err;
+
+	err = vm_ioctl(ctx, SIMNPU_IOCTL_VM_UNMAP, &v);
+	if (err && err != -ENOMEM)
+		hal_warn(HAL_LOG_DRIVER, "simnpu%u: mapping at %#llx: unmap: error %d",
+			 ctx->dev->index, (unsigned long long)addr, -err);
+	return err;
+}
+
+static int protect(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access)
+{
+	struct simnpu_vm v = { .addr = addr, .size = size, .flags = access };
+	int err;
+
+	err = vm_ioctl(ctx, SIMNPU_IOCTL_VM_PROTECT, &v);
+	if (err)
+		return hal_fail(err, "vm_protect", "device %d protects no %llu bytes at 0x%llx",
+				ctx->dev->ordinal, (unsigned long long)size,
+				(unsigned long long)addr);
+	return 0;
+}
+
 const struct hal_memory_ops simnpu_memory_ops = {
 	.obj_size = sizeof(struct simnpu_memory),
 	.alloc = mem_alloc,
@@ -209,4 +291,11 @@ const struct hal_memory_ops simnpu_memory_ops = {
 	.fill = mem_fill,
 	.window_open = window_open,
 	.window_close = window_close,
+	.reserve = reserve,
+	.release = release,
+	.create = mem_create,
+	.destroy = mem_destroy,
+	.map = map,
+	.unmap = unmap,
+	.protect = protect,
 };

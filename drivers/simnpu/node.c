@@ -56,6 +56,9 @@ static const struct {
 	  "The container or a security module keeps the node from you: allow it the device." },
 	{ -EBUSY, "another process holds it alone",
 	  "See who has it open (fuser, lsof), or take another device (option visible_devices)." },
+	{ -EUCLEAN, "the file of its instance cannot be trusted",
+	  "The log names it and says why: remove it while no process uses the instance, or take "
+	  "another name (option simnpu_instance)." },
 	{ -ENODEV, "the node is there, the device is not",
 	  "It was unplugged or has failed: see to it, or take another device "
 	  "(option visible_devices)." },

@@ -38,7 +38,23 @@ const struct hal_option simnpu_options[] = {
 	}, {
 		.name = "simnpu_instance", .type = HAL_OPTION_TEXT, .def = "", .max = 31,
 		.help = "Name of the instance whose devices are shared with other processes; "
-			"empty: devices of this process alone, which is all there is today.",
+			"empty: devices of this process alone. Letters, digits, '.', '_' and '-'. "
+			"What the devices are is what the first process says.",
+	}, {
+		.name = "simnpu_quota_memory", .type = HAL_OPTION_SIZE, .def = "0", .min = 0,
+		.max = INT64_C(1) << 42,
+		.help = "Memory of a simulated device that this process may have; 0: all that "
+			"there is.",
+	}, {
+		.name = "simnpu_quota_streams", .type = HAL_OPTION_INT, .def = "0", .min = 0,
+		.max = 65536,
+		.help = "Streams on a simulated device that this process may have; 0: as many "
+			"as there may be.",
+	}, {
+		.name = "simnpu_quota_events", .type = HAL_OPTION_INT, .def = "0", .min = 0,
+		.max = 65536,
+		.help = "Timed events on a simulated device that this process may have; 0: as "
+			"many as there may be.",
 	}, {
 		.name = "simnpu_borrow_modules", .type = HAL_OPTION_BOOL, .def = "0",
 		.help = "Whether a thread that waits may run kernels from files that it waits "

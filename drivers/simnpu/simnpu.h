@@ -48,6 +48,9 @@ struct simnpu_device {
 
 struct simnpu_callbacks;
 
+/* What threads of a context call: functions of the program; beginnings of host tasks. */
+enum simnpu_called { SIMNPU_CALLBACKS, SIMNPU_HOST_TASKS, SIMNPU_CALLED };
+
 /**
  * struct simnpu_ctx - a context
  * @base: the context
@@ -57,8 +60,8 @@ struct simnpu_callbacks;
  * @arena_size: bytes of it
  * @fence: streams need a barrier before they read the doorbell
  * @lock: Protects: growth of the rings of its streams, @callbacks
- * @callback_state: enum simnpu_callback_state
- * @callbacks: the thread that runs callbacks, or NULL
+ * @callback_state: enum simnpu_callback_state of both threads
+ * @callbacks: the threads that run callbacks and begin host tasks, or NULL
  * @imports: struct simnpu_foreign of this context; under the lock of import.c
  */
 struct simnpu_ctx {
@@ -69,8 +72,8 @@ struct simnpu_ctx {
 	size_t arena_size;
 	bool fence;
 	pthread_mutex_t lock;
-	_Atomic uint32_t callback_state;
-	struct simnpu_callbacks *callbacks;
+	_Atomic uint32_t callback_state[SIMNPU_CALLED];
+	struct simnpu_callbacks *callbacks[SIMNPU_CALLED];
 	struct hal_list imports;
 };
 
@@ -227,6 +230,9 @@ int simnpu_wait(struct hal_stream *base, const struct hal_task *t, struct hal_st
 int simnpu_record(struct hal_stream *base, const struct hal_task *t, struct hal_event *e);
 int simnpu_callback(struct hal_stream *base, const struct hal_task *t, void (*fn)(void *arg),
 		    void *arg, uint32_t flags);
+int simnpu_host(struct hal_stream *base, const struct hal_task *t, void (*begin)(void *arg),
+		void *arg);
+void simnpu_host_done(struct hal_stream *base, uint64_t seq, int code);
 void simnpu_kick(struct hal_stream *base);
 int simnpu_prepare(struct hal_stream *base);
 
@@ -239,7 +245,7 @@ void simnpu_import_drop_stream(struct simnpu_stream *s);
 void simnpu_import_drop_context(struct simnpu_ctx *ctx);
 
 /* callback.c */
-int simnpu_callbacks_start(struct simnpu_ctx *ctx);
+int simnpu_callbacks_start(struct simnpu_ctx *ctx, enum simnpu_called kind);
 void simnpu_callbacks_stop(struct simnpu_ctx *ctx);
 void simnpu_callbacks_abort(struct simnpu_ctx *ctx);
 int simnpu_callbacks_late(struct simnpu_ctx *ctx, uint32_t queue, uint64_t deadline);

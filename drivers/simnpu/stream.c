@@ -29,6 +29,7 @@ static const char *const op_name[] = {
 	[SIMNPU_OP_WAIT] = "stream_wait",
 	[SIMNPU_OP_RECORD] = "event_record",
 	[SIMNPU_OP_CALLBACK] = "stream_callback",
+	[SIMNPU_OP_HOST] = "file_io",
 };
 
 static struct hal_list *bucket(struct simnpu_device *dev, uint32_t handle)
@@ -252,6 +253,8 @@ const struct hal_stream_ops simnpu_stream_ops = {
 	.wait = simnpu_wait,
 	.record = simnpu_record,
 	.callback = simnpu_callback,
+	.host = simnpu_host,
+	.host_done = simnpu_host_done,
 	.kick = simnpu_kick,
 	.prepare_wait = simnpu_import_prepare,
 	.prepare = simnpu_prepare,

@@ -292,8 +292,8 @@ int simnpu_record(struct hal_stream *base, const struct hal_task *t, struct hal_
 	return ring_put(s, d, t, 1);
 }
 
-int simnpu_callback(struct hal_stream *base, const struct hal_task *t, void (*fn)(void *arg),
-		    void *arg, uint32_t flags)
+static int call(struct hal_stream *base, const struct hal_task *t, void (*fn)(void *arg),
+		void *arg, enum simnpu_called kind, uint16_t flags)
 {
 	struct simnpu_stream *s = to_simnpu_stream(base);
 	struct simnpu_ctx *ctx = to_simnpu_ctx(base->ctx);
@@ -301,8 +301,8 @@ int simnpu_callback(struct hal_stream *base, const struct hal_task *t, void (*fn
 	struct simnpu_desc *d;
 
 	/* relaxed: that the thread runs carries no data with it */
-	if (unlikely(hal_load_relaxed(&ctx->callback_state) != SIMNPU_CALLBACK_RUNNING)) {
-		atomic_compare_exchange_strong(&ctx->callback_state, &none,
+	if (unlikely(hal_load_relaxed(&ctx->callback_state[kind]) != SIMNPU_CALLBACK_RUNNING)) {
+		atomic_compare_exchange_strong(&ctx->callback_state[kind], &none,
 					       SIMNPU_CALLBACK_WANTED);
 		/* relaxed: as in ring_room() */
 		hal_store_relaxed(&s->wanted, t->seq);
@@ -311,11 +311,24 @@ int simnpu_callback(struct hal_stream *base, const struct hal_task *t, void (*fn
 	d = ring_get(s, t->seq, 1);
 	if (unlikely(!d))
 		return -EAGAIN;
-	desc_op(d, SIMNPU_OP_CALLBACK, 0, flags & NPU_CALLBACK_NOBLOCK ? SIMNPU_DESC_NOBLOCK : 0);
+	desc_op(d, kind == SIMNPU_HOST_TASKS ? SIMNPU_OP_HOST : SIMNPU_OP_CALLBACK, 0, flags);
 	d->callback.fn = (uintptr_t)fn;
 	d->callback.arg = (uintptr_t)arg;
 	memset(d->callback.pad, 0, sizeof(d->callback.pad));
 	return ring_put(s, d, t, 1);
+}
+
+int simnpu_callback(struct hal_stream *base, const struct hal_task *t, void (*fn)(void *arg),
+		    void *arg, uint32_t flags)
+{
+	return call(base, t, fn, arg, SIMNPU_CALLBACKS,
+		    flags & NPU_CALLBACK_NOBLOCK ? SIMNPU_DESC_NOBLOCK : 0);
+}
+
+int simnpu_host(struct hal_stream *base, const struct hal_task *t, void (*begin)(void *arg),
+		void *arg)
+{
+	return call(base, t, begin, arg, SIMNPU_HOST_TASKS, 0);
 }
 
 /**
@@ -365,11 +378,14 @@ int simnpu_prepare(struct hal_stream *base)
 {
 	struct simnpu_stream *s = to_simnpu_stream(base);
 	struct simnpu_ctx *ctx = to_simnpu_ctx(base->ctx);
+	uint32_t i;
 	int err;
 
 	pthread_mutex_lock(&ctx->lock);
-	if (hal_load_relaxed(&ctx->callback_state) == SIMNPU_CALLBACK_WANTED) {
-		err = simnpu_callbacks_start(ctx);
+	for (i = 0; i < SIMNPU_CALLED; i++) {
+		if (hal_load_relaxed(&ctx->callback_state[i]) != SIMNPU_CALLBACK_WANTED)
+			continue;
+		err = simnpu_callbacks_start(ctx, i);
 		pthread_mutex_unlock(&ctx->lock);
 		return err;
 	}

@@ -6,12 +6,14 @@
 #ifndef NPU_NPU_H
 #define NPU_NPU_H
 
+#include "npu/alloc.h"
 #include "npu/context.h"
 #include "npu/device.h"
 #include "npu/error.h"
 #include "npu/event.h"
 #include "npu/guard.h"
 #include "npu/init.h"
+#include "npu/io.h"
 #include "npu/kernel.h"
 #include "npu/memory.h"
 #include "npu/option.h"

@@ -121,6 +121,42 @@ static void *next_main(void *arg)
 	return NULL;
 }
 
+static int next_host(struct ctx *c, struct simnpu_callback *cb, uint64_t wait_ns)
+{
+	*cb = (struct simnpu_callback){
+		.context = c->handle, .deadline_ns = hal_sys_now() + wait_ns,
+		.flags = SIMNPU_CALLBACK_HOST,
+	};
+	return io(c->fd, CALLBACK_NEXT, cb);
+}
+
+TEST_F(sched, host_tasks_are_given_out_apart)
+{
+	struct simnpu_desc d = { .op = SIMNPU_OP_HOST, .callback.fn = 5, .tag = 3 };
+	struct simnpu_callback cb, host;
+	struct simnpu_task_error e[1];
+
+	put_callback(&self->r, 1, 0);
+	ring_put(&self->r2, &d, NULL, false);
+	put_inc(&self->r2, self->mem, 1);
+	ASSERT_EQ(0, next_host(&self->c, &host, 10 * SEC));
+	EXPECT_EQ(self->r2.handle, host.queue);
+	EXPECT_EQ(5, host.fn);
+	EXPECT_EQ(0, host.flags);
+	EXPECT_EQ(-ETIME, next_host(&self->c, &cb, MS));
+	ASSERT_EQ(0, next(&self->c, &cb, 10 * SEC));
+	EXPECT_EQ(self->r.handle, cb.queue);
+	EXPECT_EQ(-ETIME, ring_wait_until(&self->r2, 1, hal_sys_now() + 5 * MS, 0));
+	EXPECT_EQ(0, done(&self->c, &host, ENODATA));
+	EXPECT_EQ(0, ring_wait(&self->r2, 2));
+	ASSERT_EQ(1, ring_errors(&self->r2, e, 1));
+	EXPECT_EQ(ENODATA, e[0].code);
+	EXPECT_EQ(SIMNPU_OP_HOST, e[0].op);
+	EXPECT_EQ(3, e[0].tag);
+	EXPECT_EQ(0, done(&self->c, &cb, 0));
+	EXPECT_EQ(0, ring_wait(&self->r, 1));
+}
+
 TEST_F(sched, callbacks_can_be_stopped)
 {
 	struct fetcher f = { .c = &self->c };

@@ -78,12 +78,13 @@ TEST_F(sched, segments_are_used_again)
 
 TEST_F(sched, descriptors_that_do_not_fit_fail_and_the_rest_runs)
 {
-	struct simnpu_desc bad[12] = {
-		{ .op = 11 },
+	struct simnpu_desc bad[13] = {
+		{ .op = 12 },
 		{ .op = SIMNPU_OP_VALUE_WRITE },
 		{ .op = SIMNPU_OP_LINK },
 		{ .op = SIMNPU_OP_NOP, .flags = 1 },
 		{ .op = SIMNPU_OP_CALLBACK, .flags = 2 },
+		{ .op = SIMNPU_OP_HOST, .flags = SIMNPU_DESC_NOBLOCK },
 		{ .op = SIMNPU_OP_LAUNCH, .launch.kernel = self->nop },
 		{ .op = SIMNPU_OP_LAUNCH, .launch.kernel = self->nop, .launch.blocks = 1,
 		  .launch.args_size = 25 },
@@ -189,11 +190,11 @@ TEST_F(sched, garbage)
 				x ^= x << 17;
 				((uint64_t *)d)[w] = x;
 			}
-			d->op %= 12;
+			d->op %= 13;
 			d->slots &= 1;
 			/* a callback would wait, and host addresses are the caller's */
-			if (d->op == SIMNPU_OP_CALLBACK || d->op == SIMNPU_OP_COPY ||
-			    d->op == SIMNPU_OP_COPY_2D)
+			if (d->op == SIMNPU_OP_CALLBACK || d->op == SIMNPU_OP_HOST ||
+			    d->op == SIMNPU_OP_COPY || d->op == SIMNPU_OP_COPY_2D)
 				d->op = SIMNPU_OP_LAUNCH;
 			if (d->op == SIMNPU_OP_WAIT)
 				d->wait.seq &= 3;

@@ -215,8 +215,9 @@ TEST_F(node, capabilities)
 		{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
 		{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
 		{ SIMNPU_CAP_ABORT, NPU_CAP_ABORT },
+		{ SIMNPU_CAP_VMM, NPU_CAP_VMM },
 		/* what this driver has no ops for stays out, whatever the device says */
-		{ SIMNPU_CAP_VMM | SIMNPU_CAP_EXPORT, 0 },
+		{ SIMNPU_CAP_EXPORT, 0 },
 		{ 1ull << 63, 0 },
 	};
 	struct hal_device_info none, i;

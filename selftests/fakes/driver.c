@@ -17,7 +17,7 @@
 		  NPU_CAP_EVENT_TIMING | NPU_CAP_PRIORITY | NPU_CAP_CALLBACK |			\
 		  NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | NPU_CAP_HOST_ALLOC |	\
 		  NPU_CAP_HOST_REGISTER | NPU_CAP_PEER | NPU_CAP_ABORT | NPU_CAP_BF16 |		\
-		  NPU_CAP_INF_NAN)
+		  NPU_CAP_INF_NAN | NPU_CAP_HOST_TASK | NPU_CAP_IO_WINDOW | NPU_CAP_VMM)
 
 struct fake_state fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .caps = ALL_CAPS, .timeline = true };
 
@@ -132,7 +132,8 @@ static int fake_info(uint32_t index, struct hal_device_info *info)
 		.caps = fake.caps,
 		.mem_total = FAKE_MEMORY,
 		.mem_align = 64,
-		.va_size = FAKE_MEMORY * 2ull,
+		.va_size = FAKE_VA,
+		.mem_granularity = fake.caps & NPU_CAP_VMM ? FAKE_GRANULARITY : 0,
 		.cores = 1,
 		.max_streams = FAKE_STREAMS,
 		.max_events = FAKE_EVENTS,
@@ -185,6 +186,8 @@ static int device_init(struct hal_device *dev)
 	if (rc)
 		return rc;
 	d->va = *va;
+	hal_list_init(&d->reserves);
+	hal_list_init(&d->mappings);
 	d->health.state = HAL_DEVICE_OPEN;
 	dev->info.va_start = (uintptr_t)d->va;
 	hal_store_release(&opened[dev->index], dev);
@@ -334,11 +337,6 @@ void fake_poison(struct hal_device *dev, const void *addr, uint64_t size)
 
 /* ---- memory: first fit over a list in order of address ------------------------------- */
 
-struct fake_memory {
-	struct hal_memory base;
-	struct hal_list node;
-};
-
 static struct fake_memory *to_fake_memory(struct hal_memory *m)
 {
 	return container_of(m, struct fake_memory, base);
@@ -347,7 +345,7 @@ static struct fake_memory *to_fake_memory(struct hal_memory *m)
 /* A gap, and before which node it is. */
 static char *find_gap_locked(struct fake_device *d, size_t size, struct hal_list **before)
 {
-	char *at = d->va, *end = d->va + d->base.info.va_size;
+	char *at = d->va, *end = d->va + FAKE_PLAIN;
 	struct hal_list *n;
 
 	hal_list_for_each(n, &d->memory) {
@@ -466,10 +464,11 @@ static int mem_fill(struct hal_context *ctx, void *dst, int byte, size_t size)
 bool fake_reachable(struct hal_device *dev, uint64_t addr, uint64_t size)
 {
 	struct fake_device *d = to_fake_device(dev);
-	bool ok = false;
 	struct hal_list *n;
+	bool ok;
 
 	pthread_mutex_lock(&fake.lock);
+	ok = fake_mapped_locked(d, addr, size);
 	if (d->memory.next)
 		hal_list_for_each(n, &d->memory) {
 			struct hal_memory *m = &hal_list_entry(n, struct fake_memory, node)->base;
@@ -570,6 +569,21 @@ static const struct hal_device_ops device_ops = {
 	.poison = poison,
 };
 
+/* Its device memory is the host's. */
+static int window_open(struct hal_memory *m, uint64_t offset, size_t size, void **host)
+{
+	(void)size;
+	*host = (char *)m->addr + offset;
+	return fake_op(FAKE_WINDOW);
+}
+
+static void window_close(struct hal_memory *m, uint64_t offset, size_t size)
+{
+	(void)m;
+	(void)offset;
+	(void)size;
+}
+
 static const struct hal_memory_ops memory_ops = {
 	.obj_size = sizeof(struct fake_memory),
 	.alloc = mem_alloc,
@@ -580,6 +594,17 @@ static const struct hal_memory_ops memory_ops = {
 	.host_unregister = host_unregister,
 	.copy = mem_copy,
 	.fill = mem_fill,
+	.reserve = fake_reserve,
+	.release = fake_release,
+	.create = fake_create,
+	.destroy = fake_destroy,
+	.map = fake_map,
+	.unmap = fake_unmap,
+	.protect = fake_protect,
+	.export_fd = fake_export_fd,
+	.import_fd = fake_import_fd,
+	.window_open = window_open,
+	.window_close = window_close,
 };
 
 static const struct hal_kernel_ops kernel_ops = {

@@ -15,6 +15,7 @@
 #define FAKE_EVENTS 8u
 #define FAKE_CONTEXTS 4u
 #define FAKE_MEMORY (1u << 24)
+#define FAKE_GRANULARITY (1u << 16)
 #define FAKE_POISON 4u
 
 enum fake_op {
@@ -39,8 +40,16 @@ enum fake_op {
 	FAKE_ALLOC,
 	FAKE_HOST_ALLOC,
 	FAKE_REGISTER,
+	FAKE_RESERVE,
+	FAKE_CREATE,
+	FAKE_MAP,
+	FAKE_UNMAP,
+	FAKE_PROTECT,
+	FAKE_EXPORT,
+	FAKE_IMPORT,
 	FAKE_COPY,
 	FAKE_FILL,
+	FAKE_WINDOW,
 	FAKE_MODULE,
 	FAKE_KERNEL,
 	FAKE_TASK,		/* a task, as it runs */
@@ -61,7 +70,10 @@ uint64_t fake_all_caps(void);
 void fake_set_timeline(bool on);
 /* A device starts no task while it is paused. */
 void fake_pause(bool paused);
-/* Objects of the driver that exist: devices, contexts, streams, events, memory and modules. */
+/*
+ * Objects of the driver that exist: devices, contexts, streams, events, memory, reservations, mappings
+ * and modules.
+ */
 uint32_t fake_objects(void);
 /* How often ->fork_child was called in this process. */
 uint32_t fake_fork_children(void);

@@ -11,6 +11,7 @@
 #include "hal/event.h"
 #include "hal/kernel.h"
 #include "hal/stream.h"
+#include "hal/vmm.h"
 #include "selftests/fakes/driver.h"
 
 /**
@@ -40,6 +41,18 @@ struct fake_state {
 
 extern struct fake_state fake;
 
+/* Bytes of addresses of a device, and how many of them, from the first on, are for allocations. */
+#define FAKE_PLAIN (FAKE_MEMORY * 2ull)
+#define FAKE_VA (FAKE_MEMORY * 4ull)
+
+struct fake_phys;
+
+struct fake_memory {
+	struct hal_memory base;
+	struct hal_list node;
+	struct fake_phys *phys;
+};
+
 struct fake_device {
 	struct hal_device base;
 	char *va;
@@ -48,6 +61,8 @@ struct fake_device {
 	uint32_t streams;
 	uint32_t events;
 	struct hal_list memory;
+	struct hal_list reserves;
+	struct hal_list mappings;
 	struct hal_health health;
 	struct hal_poison poison[FAKE_POISON];
 	uint32_t poison_count;
@@ -69,6 +84,7 @@ enum fake_kernel {
 
 enum fake_kind {
 	FAKE_LAUNCH, FAKE_COPY_TASK, FAKE_FILL_TASK, FAKE_WAIT, FAKE_RECORD, FAKE_CALLBACK,
+	FAKE_HOST_TASK,
 };
 
 /* A task. What it waits for, and the stamp it writes, live as long as it does. */
@@ -112,6 +128,8 @@ struct fake_word {
  * @tail: tasks submitted; written under the submit lock
  * @head: tasks completed
  * @busy: one of its tasks runs
+ * @hosted: that is the host's, and was begun
+ * @beginning: the worker is inside its beginning
  * @abort: what is queued is to be discarded
  * @stopped: a task failed in mode stop
  * @errors: failures that were not taken yet
@@ -123,6 +141,8 @@ struct fake_stream {
 	_Atomic uint64_t tail;
 	_Atomic uint64_t head;
 	bool busy;
+	bool hosted;
+	bool beginning;
 	_Atomic bool abort;
 	bool stopped;
 	struct hal_task_error errors[FAKE_ERRORS];
@@ -158,6 +178,21 @@ void fake_worker_stop(void);
 void fake_publish_locked(struct fake_stream *s);
 void fake_notify_locked(struct fake_stream *s);
 bool fake_calls_locked(const struct fake_stream *s);
+void fake_unhost_locked(struct fake_stream *s);
+void fake_host_done(struct hal_stream *base, uint64_t seq, int code);
+
+/* vmm.c */
+int fake_reserve(struct hal_context *ctx, uint64_t want, uint64_t size, uint64_t align,
+		 uint64_t *addr);
+void fake_release(struct hal_context *ctx, uint64_t addr, uint64_t size);
+int fake_create(struct hal_memory *m);
+void fake_destroy(struct hal_memory *m);
+int fake_map(struct hal_memory *m, uint64_t addr, uint32_t access);
+int fake_unmap(struct hal_context *ctx, uint64_t addr, uint64_t size);
+int fake_protect(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access);
+int fake_export_fd(struct hal_memory *m, int *fd);
+int fake_import_fd(struct hal_memory *m, int fd);
+bool fake_mapped_locked(struct fake_device *d, uint64_t addr, uint64_t size);
 
 extern const struct hal_stream_ops fake_stream_ops;
 extern const struct hal_event_ops fake_event_ops;

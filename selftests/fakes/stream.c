@@ -48,7 +48,7 @@ static void stream_fini(struct hal_stream *base)
 
 	pthread_mutex_lock(&fake.lock);
 	/* the callback or the task of a lost device may still be in it */
-	while (fake_calls_locked(s) || s->busy)
+	while (fake_unhost_locked(s), fake_calls_locked(s) || s->busy || s->beginning)
 		pthread_cond_wait(&fake.work, &fake.lock);
 	hal_list_del(&s->node);
 	to_fake_device(base->ctx->dev)->streams--;
@@ -163,6 +163,20 @@ static int stream_callback(struct hal_stream *base, const struct hal_task *task,
 	t->fn = fn;
 	t->arg = arg;
 	t->flags = flags;
+	return submit(s);
+}
+
+static int stream_host(struct hal_stream *base, const struct hal_task *task,
+		       void (*begin)(void *arg), void *arg)
+{
+	struct fake_stream *s = to_fake_stream(base);
+	int rc = fake_op(FAKE_SUBMIT);
+	struct fake_task *t = rc ? NULL : put(s, task, FAKE_HOST_TASK);
+
+	if (!t)
+		return rc ? rc : -EAGAIN;
+	t->fn = begin;
+	t->arg = arg;
 	return submit(s);
 }
 
@@ -283,7 +297,8 @@ static int stream_notify(struct hal_stream *base, uint64_t seq, int fd)
 
 static bool idle_locked(struct fake_stream *s)
 {
-	return !s->busy && hal_load_acquire(&s->head) == hal_load_acquire(&s->tail);
+	return !s->busy && !s->beginning &&
+	       hal_load_acquire(&s->head) == hal_load_acquire(&s->tail);
 }
 
 /* After a time-out the stream goes on discarding until it is idle. */
@@ -297,7 +312,7 @@ static int stream_abort(struct hal_stream *base, uint64_t deadline)
 	s->abort = true;
 	pthread_mutex_lock(&fake.lock);
 	pthread_cond_broadcast(&fake.work);
-	while (!rc && !idle_locked(s))
+	while (fake_unhost_locked(s), !rc && !idle_locked(s))
 		rc = wait_done_locked(deadline);
 	if (!rc) {
 		s->stopped = false;
@@ -314,7 +329,10 @@ static bool device_idle_locked(struct hal_device *dev)
 	hal_list_for_each(n, &fake.streams) {
 		struct fake_stream *s = hal_list_entry(n, struct fake_stream, node);
 
-		if (s->base.ctx->dev == dev && !idle_locked(s))
+		if (s->base.ctx->dev != dev)
+			continue;
+		fake_unhost_locked(s);
+		if (!idle_locked(s))
 			return false;
 	}
 	return true;
@@ -370,6 +388,8 @@ const struct hal_stream_ops fake_stream_ops = {
 	.wait = stream_wait,
 	.record = stream_record,
 	.callback = stream_callback,
+	.host = stream_host,
+	.host_done = fake_host_done,
 	.kick = stream_kick,
 	.prepare_wait = prepare_wait,
 	.prepare = stream_prepare,

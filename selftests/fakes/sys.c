@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "selftests/fakes/sys.h"
 
@@ -116,6 +117,11 @@ static int fake_munmap(void *addr, size_t size)
 	CALL(MUNMAP, -1, munmap(addr, size));
 }
 
+static void *fake_mremap(void *addr, size_t old_size, size_t size, int flags, void *to)
+{
+	CALL(MREMAP, MAP_FAILED, mremap(addr, old_size, size, flags, to));
+}
+
 static int fake_mprotect(void *addr, size_t size, int prot)
 {
 	CALL(MPROTECT, -1, mprotect(addr, size, prot));
@@ -139,6 +145,56 @@ static int fake_munlock(const void *addr, size_t size)
 static int fake_dup(int fd)
 {
 	CALL(DUP, -1, dup(fd));
+}
+
+static int fake_fstat(int fd, struct stat *st)
+{
+	CALL(FSTAT, -1, fstat(fd, st));
+}
+
+static int fake_fallocate(int fd, int mode, off_t offset, off_t size)
+{
+	CALL(FALLOCATE, -1, fallocate(fd, mode, offset, size));
+}
+
+static int fake_lock(int fd, int cmd, struct flock *l)
+{
+	CALL(LOCK, -1, lock(fd, cmd, l));
+}
+
+static int fake_socket(int domain, int type, int protocol)
+{
+	CALL(SOCKET, -1, socket(domain, type, protocol));
+}
+
+static int fake_bind(int fd, const void *addr, unsigned int len)
+{
+	CALL(BIND, -1, bind(fd, addr, len));
+}
+
+static int fake_connect(int fd, const void *addr, unsigned int len)
+{
+	CALL(CONNECT, -1, connect(fd, addr, len));
+}
+
+static int fake_accept(int fd)
+{
+	CALL(ACCEPT, -1, accept(fd));
+}
+
+static ssize_t fake_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	CALL(SENDMSG, -1, sendmsg(fd, msg, flags));
+}
+
+static ssize_t fake_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	CALL(RECVMSG, -1, recvmsg(fd, msg, flags));
+}
+
+static int fake_poll(struct pollfd *fds, unsigned long n, int timeout_ms)
+{
+	CALL(POLL, -1, poll(fds, n, timeout_ms));
 }
 
 static int fake_memfd_create(const char *name, unsigned int flags)
@@ -223,11 +279,22 @@ const struct hal_sys_ops fake_sys = {
 	.ioctl = fake_ioctl,
 	.mmap = fake_mmap,
 	.munmap = fake_munmap,
+	.mremap = fake_mremap,
 	.mprotect = fake_mprotect,
 	.madvise = fake_madvise,
 	.mlock = fake_mlock,
 	.munlock = fake_munlock,
 	.dup = fake_dup,
+	.fstat = fake_fstat,
+	.fallocate = fake_fallocate,
+	.lock = fake_lock,
+	.socket = fake_socket,
+	.bind = fake_bind,
+	.connect = fake_connect,
+	.accept = fake_accept,
+	.sendmsg = fake_sendmsg,
+	.recvmsg = fake_recvmsg,
+	.poll = fake_poll,
 	.memfd_create = fake_memfd_create,
 	.eventfd = fake_eventfd,
 	.read = fake_read,

@@ -16,6 +16,7 @@ static struct fake_stream *calling;
 
 const char *const fake_op_names[] = {
 	"launch", "copy", "fill", "stream_wait", "event_record", "stream_callback",
+	"file_io",
 };
 
 void fake_publish_locked(struct fake_stream *s)
@@ -202,6 +203,53 @@ static bool ready_locked(struct fake_stream *s, struct fake_task **task)
 	return t->kind != FAKE_CALLBACK || !calling;
 }
 
+/* The host has a task that the worker began. */
+static void host_ended_locked(struct fake_stream *s)
+{
+	s->hosted = false;
+	s->busy = false;
+	complete_locked(s);
+}
+
+static void begin_locked(struct fake_stream *s, const struct fake_task *t)
+{
+	void (*fn)(void *arg) = t->fn;
+	void *arg = t->arg;
+
+	s->busy = s->hosted = s->beginning = true;
+	pthread_mutex_unlock(&fake.lock);
+	hal_callback_enter();
+	fn(arg);
+	hal_callback_leave();
+	pthread_mutex_lock(&fake.lock);
+	s->beginning = false;
+	pthread_cond_broadcast(&fake.done);
+	pthread_cond_broadcast(&fake.work);
+}
+
+/* Takes a task from the host, when it does not begin just now. */
+void fake_unhost_locked(struct fake_stream *s)
+{
+	if (s->hosted && !s->beginning)
+		host_ended_locked(s);
+}
+
+/* The end of a host task. */
+void fake_host_done(struct hal_stream *base, uint64_t seq, int code)
+{
+	struct fake_stream *s = to_fake_stream(base);
+	const struct fake_task *t;
+
+	pthread_mutex_lock(&fake.lock);
+	t = &s->ring[hal_load_relaxed(&s->head) % FAKE_QUEUED];
+	if (s->hosted && t->base.seq == seq) {
+		if (code)
+			task_failed_locked(s, t, code, 0);
+		host_ended_locked(s);
+	}
+	pthread_mutex_unlock(&fake.lock);
+}
+
 /* Runs a task, or hands it to the caller's thread. The lock is given up meanwhile. */
 static void step_locked(struct fake_stream *s, struct fake_task *t)
 {
@@ -222,6 +270,10 @@ static void step_locked(struct fake_stream *s, struct fake_task *t)
 		calling = s;
 		s->busy = true;
 		pthread_cond_broadcast(&fake.work);
+		return;
+	}
+	if (t->kind == FAKE_HOST_TASK) {
+		begin_locked(s, t);
 		return;
 	}
 	s->busy = true;

@@ -10,7 +10,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,13 +52,60 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) != -1;
 }
 
+/* The same of a call that takes a socket. */
+static bool socket_failed(const struct hal_sys_ops *o, enum hal_sys_call call)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int s = socket(AF_UNIX, SOCK_SEQPACKET, 0), c = -1, pair[2] = { -1, -1 };
+	socklen_t len = sizeof(a);
+	long n = -1;
+
+	if (call == HAL_SYS_bind) {
+		n = o->bind(s, &a, sizeof(sa_family_t));
+	} else if (call == HAL_SYS_connect || call == HAL_SYS_accept) {
+		bind(s, (void *)&a, sizeof(sa_family_t));
+		listen(s, 1);
+		getsockname(s, (void *)&a, &len);
+		c = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		if (call == HAL_SYS_connect) {
+			n = o->connect(c, &a, len);
+		} else {
+			connect(c, (void *)&a, len);
+			n = o->accept(s);
+			if (n >= 0)
+				close((int)n);
+		}
+	} else if (!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair)) {
+		if (call == HAL_SYS_recvmsg)
+			send(pair[0], &byte, 1, 0);
+		n = call == HAL_SYS_recvmsg ? o->recvmsg(pair[1], &msg, MSG_DONTWAIT)
+					    : o->sendmsg(pair[0], &msg, 0);
+	}
+	if (n == -1)
+		byte = (char)errno;
+	close(s);
+	if (c >= 0)
+		close(c);
+	if (pair[0] >= 0) {
+		close(pair[0]);
+		close(pair[1]);
+	}
+	errno = n == -1 ? (unsigned char)byte : 0;
+	return n == -1;
+}
+
 /* Calls an operation; true: it said that it failed, by errno. */
 static bool failed(const struct hal_sys_ops *o, enum hal_sys_call call, char *page, int fd)
 {
+	struct flock l = { .l_type = F_WRLCK };
 	uint32_t word = 0;
+	struct stat st;
 	pthread_t t;
 	void *p;
-	int n;
+	int n, err;
 
 	errno = 0;
 	switch (call) {
@@ -72,6 +123,9 @@ static bool failed(const struct hal_sys_ops *o, enum hal_sys_call call, char *pa
 		return p == MAP_FAILED;
 	case HAL_SYS_munmap:
 		return o->munmap(page, PAGE) == -1;
+	case HAL_SYS_mremap:
+		p = o->mremap(page, PAGE, PAGE, 0, NULL);
+		return p == MAP_FAILED;
 	case HAL_SYS_mprotect:
 		return o->mprotect(page, PAGE, PROT_READ | PROT_WRITE) == -1;
 	case HAL_SYS_madvise:
@@ -89,6 +143,26 @@ static bool failed(const struct hal_sys_ops *o, enum hal_sys_call call, char *pa
 	case HAL_SYS_dup:
 		n = o->dup(fd);
 		break;
+	case HAL_SYS_fstat:
+		return o->fstat(fd, &st) == -1;
+	case HAL_SYS_fallocate:
+		n = hal_sys_libc.memfd_create("test", 0);
+		err = o->fallocate(n, 0, 0, PAGE);
+		close(n);
+		return err == -1;
+	case HAL_SYS_lock:
+		return o->lock(fd, F_OFD_GETLK, &l) == -1;
+	case HAL_SYS_socket:
+		n = o->socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		break;
+	case HAL_SYS_bind:
+	case HAL_SYS_connect:
+	case HAL_SYS_accept:
+	case HAL_SYS_sendmsg:
+	case HAL_SYS_recvmsg:
+		return socket_failed(o, call);
+	case HAL_SYS_poll:
+		return o->poll(NULL, 0, 0) == -1;
 	case HAL_SYS_read:
 		return o->read(fd, page, 1) == -1;
 	case HAL_SYS_write:

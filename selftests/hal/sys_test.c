@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "selftests/npu_kselftest.h"
 
 #include "hal/base.h"
 #include "hal/error.h"
+#include "hal/sys_unix.h"
 #include "selftests/fakes/sys.h"
 
 FIXTURE(sys) {
@@ -46,9 +49,10 @@ static void *nothing(void *arg)
 static int by_wrapper(enum fake_sys_call call, void *map, size_t size)
 {
 	char byte = 0;
+	struct stat st;
 	pthread_t t;
 	void *p;
-	int fd;
+	int fd, rc;
 
 	switch (call) {
 	case FAKE_SYS_OPEN:
@@ -58,6 +62,11 @@ static int by_wrapper(enum fake_sys_call call, void *map, size_t size)
 		return hal_sys_ioctl(&fake_sys, 0, 0, NULL);
 	case FAKE_SYS_MUNMAP:
 		return hal_sys_munmap(&fake_sys, (char *)map + size, 0);
+	case FAKE_SYS_MREMAP:
+		p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		rc = p == MAP_FAILED ? -errno : hal_sys_move(p, size, map);
+		munmap(p, size);
+		return rc;
 	case FAKE_SYS_MPROTECT:
 		return hal_sys_mprotect(map, size, PROT_READ | PROT_WRITE);
 	case FAKE_SYS_MADVISE:
@@ -69,6 +78,18 @@ static int by_wrapper(enum fake_sys_call call, void *map, size_t size)
 	case FAKE_SYS_DUP:
 		fd = hal_sys_dup(0);
 		break;
+	case FAKE_SYS_FSTAT:
+		return hal_sys_fstat(0, &st);
+	case FAKE_SYS_FALLOCATE:
+		fd = hal_sys_memfd("test");
+		rc = hal_sys_fallocate(fd, 0, size);
+		hal_sys_close(&fake_sys, fd);
+		return rc;
+	case FAKE_SYS_LOCK:
+		fd = hal_sys_memfd("test");
+		rc = hal_sys_lock(fd, F_WRLCK, 0, 1);
+		hal_sys_close(&fake_sys, fd);
+		return rc;
 	case FAKE_SYS_MEMFD:
 		fd = hal_sys_memfd("test");
 		break;
@@ -103,6 +124,7 @@ TEST_F(sys, signals_are_no_failure)
 	static const enum fake_sys_call calls[] = {
 		FAKE_SYS_OPEN, FAKE_SYS_MPROTECT, FAKE_SYS_MADVISE, FAKE_SYS_MLOCK,
 		FAKE_SYS_MUNLOCK, FAKE_SYS_DUP, FAKE_SYS_MEMFD, FAKE_SYS_EVENTFD,
+		FAKE_SYS_FSTAT, FAKE_SYS_FALLOCATE, FAKE_SYS_LOCK,
 	};
 	unsigned int i;
 
@@ -117,7 +139,7 @@ TEST_F(sys, signals_are_no_failure)
 TEST_F(sys, failures_are_passed_on)
 {
 	static const enum fake_sys_call calls[] = {
-		FAKE_SYS_OPEN, FAKE_SYS_IOCTL, FAKE_SYS_MUNMAP, FAKE_SYS_MPROTECT,
+		FAKE_SYS_OPEN, FAKE_SYS_IOCTL, FAKE_SYS_MUNMAP, FAKE_SYS_MREMAP, FAKE_SYS_MPROTECT,
 		FAKE_SYS_MADVISE, FAKE_SYS_MLOCK, FAKE_SYS_MUNLOCK, FAKE_SYS_DUP, FAKE_SYS_MEMFD,
 		FAKE_SYS_EVENTFD, FAKE_SYS_READ, FAKE_SYS_WRITE, FAKE_SYS_THREAD, FAKE_SYS_MMAP,
 	};
@@ -129,6 +151,24 @@ TEST_F(sys, failures_are_passed_on)
 			TH_LOG("call %u", calls[i]);
 		EXPECT_EQ(1, fake_sys_calls(calls[i]));
 	}
+}
+
+/* What was at one place is at the other, and the first is there all the same, empty. */
+TEST_F(sys, moves_pages)
+{
+	char *from, *to = self->map;
+
+	from = mmap(NULL, self->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)from);
+	from[0] = 7;
+	if (hal_sys_move(from, self->page, to) == -EINVAL)
+		SKIP(return, "before Linux 5.7");
+	EXPECT_EQ(7, to[0]);
+	EXPECT_EQ(0, from[0]);
+	from[0] = 8;
+	EXPECT_EQ(7, to[0]);
+	EXPECT_EQ(-EFAULT, hal_sys_move(NULL, self->page, to));
+	munmap(from, self->page);
 }
 
 TEST_F(sys, ioctl_repeats_eagain_too)
@@ -208,6 +248,171 @@ TEST_F(sys, reads_and_writes_are_whole)
 	hal_sys_close(&fake_sys, fd);
 }
 
+TEST_F(sys, room_in_a_file)
+{
+	struct rlimit r, old;
+	int fd = hal_sys_memfd("test");
+	struct stat st;
+
+	ASSERT_LE(0, fd);
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 2, 1, EINTR);
+	EXPECT_EQ(0, hal_sys_fallocate(fd, 0, 20 << 20));
+	EXPECT_EQ(4, fake_sys_calls(FAKE_SYS_FALLOCATE));
+	EXPECT_EQ(0, hal_sys_fstat(fd, &st));
+	EXPECT_EQ(20 << 20, st.st_size);
+	EXPECT_EQ((20 << 20) / 512, st.st_blocks);
+	EXPECT_EQ(0, hal_sys_punch(fd, 1 << 20, 18 << 20));
+	EXPECT_EQ(0, hal_sys_fstat(fd, &st));
+	EXPECT_EQ(20 << 20, st.st_size);
+	EXPECT_EQ((2 << 20) / 512, st.st_blocks);
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 2, 1, ENOSPC);
+	EXPECT_EQ(-ENOSPC, hal_sys_fallocate(fd, 0, 20 << 20));
+	/* no signal, which would end the test */
+	ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &old));
+	r = (struct rlimit){ 1 << 20, old.rlim_max };
+	ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &r));
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 0, 0, 0);
+	EXPECT_EQ(-EFBIG, hal_sys_fallocate(fd, 0, (1 << 20) + 1));
+	EXPECT_EQ(-EFBIG, hal_sys_fallocate(fd, UINT64_MAX, 2));
+	EXPECT_EQ(0, fake_sys_calls(FAKE_SYS_FALLOCATE));
+	EXPECT_EQ(0, hal_sys_fallocate(fd, 0, 1 << 20));
+	setrlimit(RLIMIT_FSIZE, &old);
+	hal_sys_close(&fake_sys, fd);
+}
+
+TEST_F(sys, locks_of_a_description)
+{
+	int fd = hal_sys_memfd("test"), other;
+	char path[32];
+
+	ASSERT_LE(0, fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = hal_sys_open(&fake_sys, path, O_RDWR);
+	ASSERT_LE(0, other);
+	EXPECT_EQ(0, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	EXPECT_EQ(0, hal_sys_locked(fd, 10, 10));
+	EXPECT_EQ(1, hal_sys_locked(other, 19, 1));
+	EXPECT_EQ(0, hal_sys_locked(other, 20, 1));
+	EXPECT_EQ(-EAGAIN, hal_sys_lock(other, F_RDLCK, 0, 11));
+	EXPECT_EQ(0, hal_sys_lock(fd, F_RDLCK, 10, 10));
+	EXPECT_EQ(0, hal_sys_lock(other, F_RDLCK, 0, 11));
+	EXPECT_EQ(-EAGAIN, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	/* a description ends with its last descriptor */
+	hal_sys_close(&fake_sys, other);
+	EXPECT_EQ(0, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	EXPECT_EQ(0, hal_sys_lock(fd, F_UNLCK, 0, 0));
+	fake_sys_fail(FAKE_SYS_LOCK, 1, 1, EACCES);
+	EXPECT_EQ(-EAGAIN, hal_sys_lock(fd, F_WRLCK, 10, 10));
+	fake_sys_fail(FAKE_SYS_LOCK, 1, 1, ENOLCK);
+	EXPECT_EQ(-ENOLCK, hal_sys_locked(fd, 10, 10));
+	hal_sys_close(&fake_sys, fd);
+	EXPECT_EQ(-EBADF, hal_sys_lock(fd, F_WRLCK, 0, 1));
+}
+
+TEST_F(sys, mapped_where_it_is_wanted)
+{
+	int fd = hal_sys_memfd("test");
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, hal_sys_fallocate(fd, 0, self->page));
+	*(char *)self->map = 1;
+	fake_sys_fail(FAKE_SYS_MMAP, 1, 1, ENOMEM);
+	EXPECT_EQ(-ENOMEM, hal_sys_mmap_at(self->map, self->page, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(1, *(char *)self->map);
+	EXPECT_EQ(0, hal_sys_mmap_at(self->map, self->page, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(0, *(char *)self->map);
+	hal_sys_close(&fake_sys, fd);
+}
+
+TEST_F(sys, descriptors_between_processes)
+{
+	char name[32], buf[4] = "abc", in[4];
+	struct hal_peer peer = { 0 };
+	int s, c, a, fd, got;
+	struct pollfd p;
+	uint64_t size;
+
+	snprintf(name, sizeof(name), "npu-sys-test-%d", getpid());
+	EXPECT_EQ(-ECONNREFUSED, hal_sys_unix_connect(name, &peer));
+	s = hal_sys_unix_listen(name);
+	ASSERT_LE(0, s);
+	EXPECT_EQ(-EADDRINUSE, hal_sys_unix_listen(name));
+	EXPECT_EQ(-EAGAIN, hal_sys_unix_accept(s, &peer));
+	p = (struct pollfd){ s, POLLIN, 0 };
+	EXPECT_EQ(0, hal_sys_poll(&p, 1, hal_sys_now() + 2000000));
+	fake_sys_fail(FAKE_SYS_CONNECT, 1, 1, EINTR);
+	c = hal_sys_unix_connect(name, &peer);
+	ASSERT_LE(0, c);
+	EXPECT_EQ(getpid(), peer.pid);
+	EXPECT_EQ(geteuid(), peer.uid);
+	fake_sys_fail(FAKE_SYS_POLL, 1, 1, EINTR);
+	EXPECT_EQ(1, hal_sys_poll(&p, 1, UINT64_MAX));
+	peer = (struct hal_peer){ 0 };
+	a = hal_sys_unix_accept(s, &peer);
+	ASSERT_LE(0, a);
+	EXPECT_EQ(getpid(), peer.pid);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(a, F_GETFD));
+
+	fd = hal_sys_memfd_fixed("test", self->page);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EAGAIN, hal_sys_unix_recv(c, in, sizeof(in), &got));
+	fake_sys_fail(FAKE_SYS_SENDMSG, 1, 2, EINTR);
+	EXPECT_EQ(0, hal_sys_unix_send(a, buf, sizeof(buf), fd));
+	fake_sys_fail(FAKE_SYS_RECVMSG, 1, 2, EINTR);
+	EXPECT_EQ(0, hal_sys_unix_recv(c, in, sizeof(in), &got));
+	EXPECT_STREQ("abc", in);
+	ASSERT_LE(0, got);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(got, F_GETFD));
+	EXPECT_TRUE(hal_sys_is_fixed(got, &size));
+	EXPECT_EQ(self->page, size);
+	hal_sys_close(&fake_sys, got);
+	/* a message of another size, one with a descriptor that is not wanted, and none */
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, 3, -1));
+	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), fd));
+	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, 3, &got));
+	EXPECT_EQ(-1, got);
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), fd));
+	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, sizeof(in), NULL));
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), -1));
+	EXPECT_EQ(0, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(-1, got);
+	hal_sys_close(&fake_sys, c);
+	EXPECT_EQ(-EPIPE, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(-EPIPE, hal_sys_unix_send(a, buf, sizeof(buf), -1));
+	hal_sys_close(&fake_sys, a);
+	hal_sys_close(&fake_sys, s);
+	hal_sys_close(&fake_sys, fd);
+	fake_sys_fail(FAKE_SYS_SOCKET, 1, 2, EMFILE);
+	EXPECT_EQ(-EMFILE, hal_sys_unix_listen(name));
+	EXPECT_EQ(-EMFILE, hal_sys_unix_connect(name, &peer));
+	fake_sys_fail(FAKE_SYS_BIND, 1, 1, ENOMEM);
+	EXPECT_EQ(-ENOMEM, hal_sys_unix_listen(name));
+}
+
+TEST_F(sys, files_that_stay_as_long_as_they_are)
+{
+	uint64_t size = 0;
+	int fd;
+
+	fd = hal_sys_memfd_fixed("test", 3 * self->page);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(hal_sys_is_fixed(fd, &size));
+	EXPECT_EQ(3 * self->page, size);
+	EXPECT_EQ(-1, ftruncate(fd, 0));
+	EXPECT_EQ(-1, ftruncate(fd, (off_t)(4 * self->page)));
+	EXPECT_EQ(0, hal_sys_punch(fd, 0, self->page));
+	hal_sys_close(&fake_sys, fd);
+	fd = hal_sys_memfd("test");
+	EXPECT_FALSE(hal_sys_is_fixed(fd, &size));
+	hal_sys_close(&fake_sys, fd);
+	EXPECT_FALSE(hal_sys_is_fixed(fd, &size));
+	fake_sys_fail(FAKE_SYS_MEMFD, 1, 1, EMFILE);
+	EXPECT_EQ(-EMFILE, hal_sys_memfd_fixed("test", self->page));
+	fake_sys_fail(FAKE_SYS_FALLOCATE, 1, 1, ENOSPC);
+	EXPECT_EQ(-ENOMEM, hal_sys_memfd_fixed("test", self->page));
+}
+
 static _Atomic uint32_t word;
 
 static void *waker(void *arg)
@@ -275,6 +480,8 @@ TEST_F(sys, threads_block_signals_and_have_names)
 	pthread_join(t, NULL);
 	EXPECT_TRUE(sigismember(&s.mask, SIGTERM));
 	EXPECT_TRUE(sigismember(&s.mask, SIGUSR1));
+	EXPECT_FALSE(sigismember(&s.mask, SIGBUS));
+	EXPECT_FALSE(sigismember(&s.mask, SIGSEGV));
 	EXPECT_STREQ("npu a name that", s.name);
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	EXPECT_EQ(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));

@@ -32,6 +32,9 @@
 	ANY(npu_device_get_health, npu_device_get_health(0, &obj.health))		\
 	ANY(npu_device_observe, observe())						\
 	ANY(npu_device_unobserve, npu_device_unobserve(UINT64_MAX) + ENOENT)		\
+	ANY(npu_mem_unobserve_oom, npu_mem_unobserve_oom(UINT64_MAX) + ENOENT)		\
+	ANY(npu_mem_add_reclaim, add_reclaim())						\
+	ANY(npu_mem_remove_reclaim, npu_mem_remove_reclaim(UINT64_MAX) + ENOENT)	\
 	ANY(npu_device_mem_info, npu_device_mem_info(0, NULL, NULL))			\
 	ANY(npu_device_utilization, npu_device_utilization(0, &obj.u32))		\
 	ANY(npu_device_can_access_peer, npu_device_can_access_peer(0, 0, &obj.n))	\
@@ -94,6 +97,18 @@
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
 	NEED(npu_mem_set_safe, npu_mem_set_safe(obj.p))					\
+	NEED(npu_mem_alloc, npu_mem_alloc(64, obj.s, &obj.out))				\
+	NEED(npu_mem_free, npu_mem_free(NULL))						\
+	NEED(npu_mem_record_stream, npu_mem_record_stream(NULL, obj.s))			\
+	NEED(npu_mem_erase_stream, npu_mem_erase_stream(NULL, obj.s))			\
+	NEED(npu_mem_empty_cache, npu_mem_empty_cache(0))				\
+	NEED(npu_mem_set_fraction, npu_mem_set_fraction(0, 1.0))			\
+	NEED(npu_mem_get_fraction, npu_mem_get_fraction(0, &obj.fraction))		\
+	NEED(npu_mem_get_block, no_block(npu_mem_get_block(&obj, &obj.block)))	\
+	NEED(npu_mem_get_stats, npu_mem_get_stats(0, &obj.stats))			\
+	NEED(npu_mem_reset_peak, npu_mem_reset_peak(0))					\
+	NEED(npu_mem_reset_accumulated, npu_mem_reset_accumulated(0))			\
+	NEED(npu_mem_observe_oom, observe_oom())					\
 	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \
 	NEED(npu_memcpy_2d, npu_memcpy_2d(obj.q, 8, obj.text, 8, 4, 2, NPU_COPY_AUTO))	\

@@ -30,6 +30,9 @@ static struct {
 	struct npu_option_info option;
 	struct npu_error error;
 	struct npu_error_info explained;
+	struct npu_mem_block block;
+	struct npu_mem_stats stats;
+	double fraction;
 	void *p, *q, *out, *page;
 	char text[64];
 	size_t size;
@@ -67,6 +70,31 @@ static int observe(void)
 	int err = npu_device_observe(changed, NULL, &id);
 
 	return err ? err : npu_device_unobserve(id);
+}
+
+static void no_memory(const struct npu_mem_oom *oom, void *arg)
+{
+}
+
+static int observe_oom(void)
+{
+	uint64_t id;
+	int err = npu_mem_observe_oom(0, no_memory, NULL, &id);
+
+	return err ? err : npu_mem_unobserve_oom(id);
+}
+
+static int give_nothing(int device, size_t size, void *arg)
+{
+	return 0;
+}
+
+static int add_reclaim(void)
+{
+	uint64_t id;
+	int err = npu_mem_add_reclaim(give_nothing, NULL, &id);
+
+	return err ? err : npu_mem_remove_reclaim(id);
 }
 
 static bool is_ready(void)
@@ -143,6 +171,11 @@ static int bad_image(int err)
 	return err == -ENOEXEC ? 0 : err;
 }
 
+static int no_block(int err)
+{
+	return err == -EINVAL ? 0 : err;
+}
+
 #define DEFINE(name, expr) static int call_##name(void) { return (expr); }
 CALLS(DEFINE, DEFINE, DEFINE)
 
@@ -171,7 +204,7 @@ static const struct result {
 } results[] = {
 #define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
 	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
-	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(out, 0), RESULT(u64, 0), RESULT(i64, 0),
+	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
 	RESULT(n, -1), RESULT(fd, -1),
 };
 
@@ -216,6 +249,8 @@ static void set_sizes(void)
 	obj.pointer.size = sizeof(obj.pointer);
 	obj.option.size = sizeof(obj.option);
 	obj.explained.size = sizeof(obj.explained);
+	obj.block.size = sizeof(obj.block);
+	obj.stats.size = sizeof(obj.stats);
 	obj.error.size = sizeof(obj.error);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }

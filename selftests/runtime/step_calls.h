@@ -452,7 +452,69 @@ static int abort_busy(void)
 	return err;
 }
 
+static void *new_block(size_t size)
+{
+	void *p = NULL;
+
+	spare(true);
+	npu_mem_alloc(size, obj.s, &p);
+	spare(false);
+	return p;
+}
+
+/* Memory that another stream uses goes through that one's queue. */
+static int record_and_free(void)
+{
+	npu_stream other = new_stream();
+	void *p = new_block(1 << 20);
+	int err;
+
+	spare(true);
+	delay(other, 1000000);
+	spare(false);
+	err = npu_mem_record_stream(p, other);
+	if (!err)
+		err = npu_mem_free(p);
+	spare(true);
+	if (err)
+		npu_mem_free(p);
+	npu_stream_sync(other, LONG_MS);
+	spare(false);
+	stream_off(other);
+	return err;
+}
+
+static int empty_cache(void)
+{
+	void *p = new_block(3 << 20);
+
+	spare(true);
+	npu_mem_free(p);
+	spare(false);
+	return npu_mem_empty_cache(0);
+}
+
+/* The option off, and on again. */
+static int block_of_its_own(void)
+{
+	int err;
+
+	spare(true);
+	npu_option_set("mem_caching", "0");
+	spare(false);
+	err = npu_mem_alloc(5000, obj.s, &obj.out);
+	spare(true);
+	npu_option_set("mem_caching", NULL);
+	spare(false);
+	return err;
+}
+
 #define EXTRA_CALLS(X)								\
+	X(npu_mem_alloc, npu_mem_alloc(64 << 20, obj.s, &obj.out), 0)		\
+	X(npu_mem_alloc, block_of_its_own(), 0)					\
+	X(npu_mem_free, npu_mem_free(new_block(1 << 20)), 0)			\
+	X(npu_mem_record_stream, record_and_free(), 0)				\
+	X(npu_mem_empty_cache, empty_cache(), 0)				\
 	X(npu_free, free_memory(), 0)						\
 	X(npu_free_host, free_pinned(), 0)					\
 	X(npu_malloc, npu_malloc(64 << 20, 0, &obj.out), 0)			\

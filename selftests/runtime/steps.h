@@ -134,12 +134,20 @@ static bool step_wants(int call, unsigned long arg)
 	case STEP_NODE_MMAP:
 	case HAL_SYS_open:
 	case HAL_SYS_mmap:
+	case HAL_SYS_mremap:
 	case HAL_SYS_mprotect:
 	case HAL_SYS_madvise:
 	case HAL_SYS_mlock:
 	case HAL_SYS_memfd_create:
 	case HAL_SYS_eventfd:
 	case HAL_SYS_dup:
+	case HAL_SYS_fallocate:
+	case HAL_SYS_lock:
+	case HAL_SYS_socket:
+	case HAL_SYS_bind:
+	case HAL_SYS_connect:
+	case HAL_SYS_sendmsg:
+	case HAL_SYS_recvmsg:
 	case HAL_SYS_thread_create:
 	case HAL_SYS_alloc:
 	case HAL_SYS_dlopen:
@@ -163,6 +171,16 @@ static bool step_repeats(int call)
 	case HAL_SYS_memfd_create:
 	case HAL_SYS_eventfd:
 	case HAL_SYS_dup:
+	case HAL_SYS_fstat:
+	case HAL_SYS_fallocate:
+	case HAL_SYS_lock:
+	case HAL_SYS_socket:
+	case HAL_SYS_bind:
+	case HAL_SYS_connect:
+	case HAL_SYS_accept:
+	case HAL_SYS_sendmsg:
+	case HAL_SYS_recvmsg:
+	case HAL_SYS_poll:
 	case HAL_SYS_read:
 	case HAL_SYS_write:
 	case HAL_SYS_futex:

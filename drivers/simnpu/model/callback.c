@@ -19,6 +19,7 @@ int model_callback_post(struct model_queue *q, const struct simnpu_desc *d)
 	struct model_callback *cb = hal_zalloc(sizeof(*cb));
 	bool blocks = !(d->flags & SIMNPU_DESC_NOBLOCK);
 	struct model_context *ctx = q->ctx;
+	enum model_called kind = d->op == SIMNPU_OP_HOST ? MODEL_HOST_TASKS : MODEL_CALLBACKS;
 
 	if (!cb)
 		return ENOMEM;
@@ -29,31 +30,32 @@ int model_callback_post(struct model_queue *q, const struct simnpu_desc *d)
 	cb->fn = d->callback.fn;
 	cb->arg = d->callback.arg;
 	hal_spin_lock(&ctx->cb_lock);
-	hal_list_add_tail(&ctx->callbacks, &cb->node);
+	hal_list_add_tail(&ctx->callbacks[kind], &cb->node);
 	if (blocks) {
 		cb->queue = q;
 		q->cb = cb;
 		hal_store_release(&q->run, RUN_CALLBACK);
 	}
-	atomic_fetch_add(&ctx->cb_word, 1);
+	atomic_fetch_add(&ctx->cb_word[kind], 1);
 	hal_spin_unlock(&ctx->cb_lock);
 	/* with the queue in the list, the context may be gone; its address alone is used */
-	hal_sys_futex_wake(&ctx->cb_word, 1);
+	hal_sys_futex_wake(&ctx->cb_word[kind], 1);
 	return blocks ? MODEL_TASK_GONE : 0;
 }
 
 /* Takes the oldest; -EAGAIN: none, and *word is what to sleep on. */
-static int take(struct model_context *ctx, struct simnpu_callback *arg, uint32_t *word)
+static int take(struct model_context *ctx, enum model_called kind, struct simnpu_callback *arg,
+		uint32_t *word)
 {
 	struct model_callback *cb = NULL;
 	int rc = -EAGAIN;
 
 	hal_spin_lock(&ctx->cb_lock);
-	*word = hal_load_relaxed(&ctx->cb_word);
+	*word = hal_load_relaxed(&ctx->cb_word[kind]);
 	if (ctx->cb_stop) {
 		rc = -ECANCELED;
-	} else if (!hal_list_empty(&ctx->callbacks)) {
-		cb = hal_list_entry(ctx->callbacks.next, struct model_callback, node);
+	} else if (!hal_list_empty(&ctx->callbacks[kind])) {
+		cb = hal_list_entry(ctx->callbacks[kind].next, struct model_callback, node);
 		hal_list_del(&cb->node);
 		arg->queue = cb->handle;
 		arg->seq = cb->seq;
@@ -72,6 +74,8 @@ static int take(struct model_context *ctx, struct simnpu_callback *arg, uint32_t
 /* SIMNPU_IOCTL_CALLBACK_NEXT. */
 int model_callback_next(struct model_file *f, struct simnpu_callback *arg)
 {
+	enum model_called kind = arg->flags & SIMNPU_CALLBACK_HOST ? MODEL_HOST_TASKS :
+				 MODEL_CALLBACKS;
 	struct model_context *ctx;
 	uint32_t word;
 	int rc;
@@ -83,9 +87,9 @@ int model_callback_next(struct model_file *f, struct simnpu_callback *arg)
 	pthread_mutex_unlock(&f->dev->lock);
 	if (!ctx)
 		return -ENOENT;
-	while ((rc = take(ctx, arg, &word)) == -EAGAIN) {
-		if (hal_sys_futex_wait(&ctx->cb_word, word, arg->deadline_ns) == -ETIMEDOUT) {
-			rc = take(ctx, arg, &word);
+	while ((rc = take(ctx, kind, arg, &word)) == -EAGAIN) {
+		if (hal_sys_futex_wait(&ctx->cb_word[kind], word, arg->deadline_ns) == -ETIMEDOUT) {
+			rc = take(ctx, kind, arg, &word);
 			rc = rc == -EAGAIN ? -ETIME : rc;
 			break;
 		}
@@ -128,7 +132,7 @@ static void done(struct model_queue *q, const struct simnpu_callback *arg, uint3
 	struct simnpu_desc *d = hal_load_relaxed(&q->slot);
 	struct model_origin o = {
 		.queue = q, .uid = hal_load_relaxed(&q->uid), .seq = arg->seq,
-		.cookie = d->cookie, .code = arg->code, .op = SIMNPU_OP_CALLBACK, .tag = d->tag,
+		.cookie = d->cookie, .code = arg->code, .op = d->op, .tag = d->tag,
 	};
 
 	if (arg->code)
@@ -165,11 +169,15 @@ int model_callback_done(struct model_file *f, const struct simnpu_callback *arg)
 
 static void stop(struct model_context *ctx)
 {
+	uint32_t i;
+
 	hal_spin_lock(&ctx->cb_lock);
 	ctx->cb_stop = true;
-	atomic_fetch_add(&ctx->cb_word, 1);
+	for (i = 0; i < MODEL_CALLED; i++)
+		atomic_fetch_add(&ctx->cb_word[i], 1);
 	hal_spin_unlock(&ctx->cb_lock);
-	hal_sys_futex_wake(&ctx->cb_word, INT_MAX);
+	for (i = 0; i < MODEL_CALLED; i++)
+		hal_sys_futex_wake(&ctx->cb_word[i], INT_MAX);
 }
 
 /* SIMNPU_IOCTL_CALLBACK_STOP. */
@@ -207,10 +215,13 @@ void model_callback_end(struct model_context *ctx)
 void model_callback_drop(struct model_context *ctx)
 {
 	struct model_callback *cb;
+	uint32_t i;
 
-	while (!hal_list_empty(&ctx->callbacks)) {
-		cb = hal_list_entry(ctx->callbacks.next, struct model_callback, node);
-		hal_list_del(&cb->node);
-		free(cb);
+	for (i = 0; i < MODEL_CALLED; i++) {
+		while (!hal_list_empty(&ctx->callbacks[i])) {
+			cb = hal_list_entry(ctx->callbacks[i].next, struct model_callback, node);
+			hal_list_del(&cb->node);
+			free(cb);
+		}
 	}
 }

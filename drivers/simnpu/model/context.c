@@ -54,6 +54,7 @@ struct model_context *model_context_next(struct model_device *dev, const struct 
 static struct model_context *context_new(struct model_file *f)
 {
 	struct model_context *ctx = hal_zalloc(sizeof(*ctx));
+	uint32_t i;
 
 	if (!ctx)
 		return NULL;
@@ -64,7 +65,8 @@ static struct model_context *context_new(struct model_file *f)
 	hal_list_init(&ctx->mems);
 	hal_list_init(&ctx->events);
 	hal_list_init(&ctx->modules);
-	hal_list_init(&ctx->callbacks);
+	for (i = 0; i < MODEL_CALLED; i++)
+		hal_list_init(&ctx->callbacks[i]);
 	return ctx;
 }
 
@@ -97,7 +99,12 @@ int model_context_create(struct model_file *f, struct simnpu_context *arg)
 	if (rc)
 		goto free_ctx;
 	pthread_mutex_lock(&f->dev->lock);
-	rc = hal_load_relaxed(&f->fd) < 0 ? -EBADF : context_add(f, ctx);
+	rc = hal_load_relaxed(&f->fd) < 0 ? -EBADF : 0;
+	/* questions take no part in an instance: this is a device in use */
+	if (!rc && model_named())
+		rc = model_instance_join(f->dev);
+	if (!rc)
+		rc = context_add(f, ctx);
 	pthread_mutex_unlock(&f->dev->lock);
 	if (rc)
 		goto put_arena;
@@ -124,7 +131,7 @@ static void event_del(struct model_file *f, struct model_event *ev)
 	hal_spin_unlock(&f->event_lock);
 	hal_list_del(&ev->node);
 	model_arena_stamp_free(ev->ctx->arena, ev->stamp);
-	atomic_fetch_sub(&f->dev->events, 1);
+	model_uncharge(f->dev, MODEL_EVENTS, 1);
 }
 
 #define first_of(list, type) hal_list_entry((list)->next, type, node)
@@ -134,7 +141,6 @@ static void context_empty(struct model_context *ctx)
 {
 	struct model_import *imp;
 	struct model_event *ev;
-	struct model_mem *mem;
 
 	while (!hal_list_empty(&ctx->queues))
 		model_queue_kill(first_of(&ctx->queues, struct model_queue));
@@ -146,12 +152,9 @@ static void context_empty(struct model_context *ctx)
 	}
 	while (!hal_list_empty(&ctx->modules))
 		model_module_free(first_of(&ctx->modules, struct model_module));
-	while (!hal_list_empty(&ctx->mems)) {
-		mem = first_of(&ctx->mems, struct model_mem);
-		model_table_del(&ctx->file->table, mem->handle);
-		hal_list_del(&mem->node);
-		model_mem_free(mem);
-	}
+	while (!hal_list_empty(&ctx->mems))
+		model_mem_end(first_of(&ctx->mems, struct model_mem));
+	model_vm_drop(ctx);
 	while (!hal_list_empty(&ctx->events)) {
 		ev = first_of(&ctx->events, struct model_event);
 		event_del(ctx->file, ev);
@@ -223,19 +226,23 @@ static int event_add(struct model_file *f, struct model_event *ev, uint32_t cont
 	ev->ctx = model_context_find(f, context);
 	if (!ev->ctx)
 		return -ENOENT;
-	if (hal_load_relaxed(&dev->events) >= dev->part->max_events)
-		return -ENOSPC;
-	rc = model_arena_stamp(ev->ctx->arena, &ev->stamp);
+	rc = model_charge(dev, MODEL_EVENTS, 1);
 	if (rc)
 		return rc;
+	rc = model_arena_stamp(ev->ctx->arena, &ev->stamp);
+	if (rc)
+		goto uncharge;
 	rc = model_table_add(&f->table, MODEL_EVENT, ev, &ev->handle);
-	if (rc) {
-		model_arena_stamp_free(ev->ctx->arena, ev->stamp);
-		return rc;
-	}
+	if (rc)
+		goto free_stamp;
 	hal_list_add_tail(&ev->ctx->events, &ev->node);
-	atomic_fetch_add(&dev->events, 1);
 	return 0;
+
+free_stamp:
+	model_arena_stamp_free(ev->ctx->arena, ev->stamp);
+uncharge:
+	model_uncharge(dev, MODEL_EVENTS, 1);
+	return rc;
 }
 
 /* SIMNPU_IOCTL_EVENT_CREATE. */

@@ -100,11 +100,11 @@ bool simnpu_test_device(uint32_t index, struct simnpu_test_device *d)
 		d->mems += hal_list_count(&ctx->mems);
 		d->modules += hal_list_count(&ctx->modules);
 	}
-	d->queues = hal_load_relaxed(&dev->queues);
-	d->events = hal_load_relaxed(&dev->events);
+	d->queues = (uint32_t)hal_load_relaxed(&dev->own[MODEL_QUEUES]);
+	d->events = (uint32_t)hal_load_relaxed(&dev->own[MODEL_EVENTS]);
 	d->threads = hal_load_relaxed(&dev->thread_count);
 	d->active = hal_load_relaxed(&dev->active_count);
-	d->mem_used = hal_load_relaxed(&dev->mem.charged);
+	d->mem_used = hal_load_relaxed(&dev->own[MODEL_BYTES]);
 	pthread_mutex_unlock(&dev->lock);
 	return d->opens > 0;
 }

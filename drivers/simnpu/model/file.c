@@ -101,6 +101,13 @@ void model_device_unpin(struct model_device *dev)
 	atomic_fetch_sub(&dev->pins, 1);
 }
 
+/* How many devices there are. Context: a node is open. */
+uint32_t model_devices(void)
+{
+	return model_named() ? model_instance_devices()
+			     : (uint32_t)hal_option_int(simnpu_options, "simnpu_devices");
+}
+
 static void device_options(struct model_device *dev)
 {
 	const struct hal_option *o = simnpu_options;
@@ -109,7 +116,6 @@ static void device_options(struct model_device *dev)
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	uint32_t class, i;
 
-	dev->part = model_part_get();
 	dev->strict = hal_option_bool(o, "simnpu_strict");
 	dev->borrow_modules = hal_option_bool(o, "simnpu_borrow_modules");
 	if (!cores) {
@@ -128,9 +134,11 @@ static void device_options(struct model_device *dev)
 
 static int device_up(struct model_device *dev)
 {
-	uint64_t memory = (uint64_t)hal_option_int(simnpu_options, "simnpu_memory");
+	enum model_what what;
+	uint64_t memory;
 	int rc;
 
+	dev->part = model_named() ? model_instance_part(&memory) : model_part_get(&memory);
 	device_options(dev);
 	atomic_store(&dev->stop, false);
 	atomic_store(&dev->paused, false);
@@ -140,8 +148,9 @@ static int device_up(struct model_device *dev)
 	dev->busy_ns = dev->busy_prev = 0;
 	model_core_init(dev);
 	simnpu_kernels_set_plain(hal_option_bool(simnpu_options, "simnpu_plain_kernels"));
-	rc = model_memory_init(&dev->mem, memory ? hal_align_up(memory, MODEL_ALIGN)
-						  : dev->part->memory, dev->strict);
+	for (what = 0; what < MODEL_WHATS; what++)
+		hal_store_relaxed(&dev->own[what], 0);
+	rc = model_memory_init(&dev->mem, memory, dev->strict);
 	if (!rc)
 		atomic_store(&dev->live, true);
 	return rc;
@@ -209,6 +218,13 @@ int model_device_open(uint32_t index, struct model_device **dev)
 	return 0;
 }
 
+/* Others may have what this process had. */
+static void leave(struct model_device *dev)
+{
+	if (model_named())
+		model_instance_leave(dev);
+}
+
 /* One opener less. Context: under open_lock. */
 void model_device_close(struct model_device *dev)
 {
@@ -219,6 +235,7 @@ void model_device_close(struct model_device *dev)
 	if (dev->hung) {
 		/* a thread is in there for good: the next opener gets a new one */
 		atomic_store(&dev->live, false);
+		leave(dev);
 		model_engine_abandon(dev);
 		model_state_reset(dev);
 		return;
@@ -228,6 +245,7 @@ void model_device_close(struct model_device *dev)
 	while (atomic_load(&dev->pins))
 		hal_sys_futex_wait(&dev->pins, 1, hal_sys_now() + PIN_NAP_NS);
 	model_memory_fini(&dev->mem);
+	leave(dev);
 	model_state_reset(dev);
 	if (lost) {
 		dev->next_spare = spare_devices;
@@ -255,6 +273,8 @@ static void in_child(void)
 	model_state_in_child();
 	model_rules_in_child();
 	model_arena_in_child();
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		model_instance_in_child();
 	for (i = 0; i < FD_CHUNKS; i++) {
 		chunk = hal_load_relaxed(&fds[i]);
 		for (k = 0; chunk && k < FD_CHUNK; k++)
@@ -297,7 +317,7 @@ static void forget_locked(void)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-/* "/dev/simnpuN": N, or -ENOENT. */
+/* "/dev/simnpuN": N, or -ENOENT. Context: attached to the instance. */
 static int node_index(const char *path)
 {
 	const size_t len = sizeof(SIMNPU_NODE_PREFIX) - 1;
@@ -313,7 +333,7 @@ static int node_index(const char *path)
 			return -ENOENT;
 		index = index * 10 + (*path - '0');
 	}
-	return index < hal_option_int(simnpu_options, "simnpu_devices") ? index : -ENOENT;
+	return index < (int)model_devices() ? index : -ENOENT;
 }
 
 /* The part behind a node, or -ENODEV: it was unplugged. */
@@ -351,13 +371,18 @@ static void file_del(struct model_file *f)
 	free_files = f;
 }
 
-static int node_open(uint32_t index)
+static int node_open(const char *path)
 {
 	struct model_device *dev;
 	struct model_file *f;
 	int fd, rc;
 
-	rc = model_device_open(index, &dev);
+	rc = node_index(path);
+	if (rc >= 0)
+		rc = part_of(rc);
+	if (rc < 0)
+		return rc;
+	rc = model_device_open((uint32_t)rc, &dev);
 	if (rc)
 		return rc;
 	fd = hal_sys_eventfd();
@@ -384,6 +409,22 @@ close_device:
 	return rc;
 }
 
+/* The instance that the option names. Context: under open_lock. */
+static int attach(void)
+{
+	const char *name = hal_option_text(simnpu_options, "simnpu_instance");
+
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return model_instance_attach(name);
+	return name[0] ? -EOPNOTSUPP : 0;
+}
+
+static void detach(void)
+{
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		model_instance_detach();
+}
+
 static int result(int rc)
 {
 	if (rc >= 0)
@@ -401,21 +442,20 @@ static int model_open(const char *path, int flags, unsigned int mode)
 	if (model_forked())
 		return result(-ENODEV);
 	rc = model_rules_open();
-	if (!rc)
-		rc = node_index(path);
-	if (rc >= 0)
-		rc = part_of(rc);
-	if (rc < 0)
+	if (rc)
 		return result(rc);
-	if (hal_option_text(simnpu_options, "simnpu_instance")[0])
-		return result(-EOPNOTSUPP);
 	watch = watch_forks();
 	if (watch)
 		return result(watch);
 	pthread_mutex_lock(&open_lock);
 	if (unlikely(inherited))
 		forget_locked();
-	rc = node_open((uint32_t)rc);
+	rc = attach();
+	if (!rc) {
+		rc = node_open(path);
+		if (rc < 0)
+			detach();
+	}
 	pthread_mutex_unlock(&open_lock);
 	return result(rc);
 }
@@ -439,6 +479,7 @@ static int model_close(int fd)
 	model_file_close(f);
 	file_del(f);
 	model_device_close(f->dev);
+	detach();
 	rc = hal_sys_close(hal_sys_get(), fd);
 	pthread_mutex_unlock(&open_lock);
 	return result(rc);

@@ -39,7 +39,7 @@ static int io_version(struct model_file *f, void *arg)
 static uint64_t device_caps(const struct model_device *dev)
 {
 	uint64_t caps = SIMNPU_CAP_PRIORITY | SIMNPU_CAP_WINDOW | SIMNPU_CAP_PEER |
-			SIMNPU_CAP_ABORT | dev->part->caps;
+			SIMNPU_CAP_ABORT | SIMNPU_CAP_VMM | dev->part->caps;
 
 	if (IS_ENABLED(CONFIG_SIMNPU_FAULTS))
 		caps |= SIMNPU_CAP_FAULT;
@@ -50,15 +50,29 @@ static uint64_t device_caps(const struct model_device *dev)
 	return caps;
 }
 
+/* What the caller can still allocate. */
+static uint64_t mem_free(struct model_device *dev, uint64_t others)
+{
+	uint64_t own = hal_load_relaxed(&dev->own[MODEL_BYTES]), quota = model_quota(MODEL_BYTES);
+	uint64_t total = dev->mem.total, left;
+
+	left = others < total ? total - others : 0;
+	if (quota && quota < left)
+		left = quota;
+	return own < left ? left - own : 0;
+}
+
 static int io_info(struct model_file *f, void *arg)
 {
 	struct model_device *dev = f->dev;
 	struct simnpu_info *i = arg;
+	struct model_amount others;
 
+	model_others(dev, &others);
 	*i = (struct simnpu_info){
 		.caps = device_caps(dev),
 		.mem_total = dev->mem.total,
-		.mem_free = dev->mem.total - hal_load_relaxed(&dev->mem.charged),
+		.mem_free = mem_free(dev, others.of[MODEL_BYTES]),
 		.va_start = dev->mem.start,
 		.va_size = dev->mem.size,
 		.mem_align = MODEL_ALIGN,
@@ -70,8 +84,10 @@ static int io_info(struct model_file *f, void *arg)
 		.max_queued = MODEL_MAX_QUEUED,
 		.priorities = MODEL_PRIORITIES,
 		.args_max = MODEL_ARGS_MAX,
-		.queues = hal_load_relaxed(&dev->queues),
-		.events = hal_load_relaxed(&dev->events),
+		.queues = (uint32_t)(hal_load_relaxed(&dev->own[MODEL_QUEUES]) +
+				     others.of[MODEL_QUEUES]),
+		.events = (uint32_t)(hal_load_relaxed(&dev->own[MODEL_EVENTS]) +
+				     others.of[MODEL_EVENTS]),
 		.utilization = model_utilization(dev),
 		.look_again_ns = MODEL_LOOK_NS,
 		.kernel_abi = NPU_SIMNPU_KERNEL_ABI,
@@ -80,6 +96,10 @@ static int io_info(struct model_file *f, void *arg)
 		.link_errors = hal_load_relaxed(&dev->health.link_errors),
 		.hangs = hal_load_relaxed(&dev->health.hangs),
 		.restarts = hal_load_relaxed(&dev->health.restarts),
+		.mem_others = others.of[MODEL_BYTES],
+		.mem_quota = model_quota(MODEL_BYTES),
+		.queue_quota = (uint32_t)model_quota(MODEL_QUEUES),
+		.event_quota = (uint32_t)model_quota(MODEL_EVENTS),
 	};
 	model_state_info(dev, i);
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);
@@ -103,15 +123,6 @@ static int io_unsupported(struct model_file *f, void *arg)
 	return -EOPNOTSUPP;
 }
 
-/* VM_*: which of handle and flags an ioctl takes. */
-static int io_vm(struct model_file *f, void *arg)
-{
-	const struct simnpu_vm *vm = arg;
-
-	(void)f;
-	return vm->flags & ~3u ? -EINVAL : -EOPNOTSUPP;
-}
-
 #define WRAP(name, type)						\
 	static int io_##name(struct model_file *f, void *arg)		\
 	{								\
@@ -125,6 +136,11 @@ WRAP(mem_create, simnpu_mem)
 WRAP(mem_destroy, simnpu_mem_free)
 WRAP(mem_register, simnpu_register)
 WRAP(mem_window, simnpu_window)
+WRAP(vm_reserve, simnpu_vm)
+WRAP(vm_release, simnpu_vm)
+WRAP(vm_map, simnpu_vm)
+WRAP(vm_unmap, simnpu_vm)
+WRAP(vm_protect, simnpu_vm)
 WRAP(queue_create, simnpu_queue)
 WRAP(queue_destroy, simnpu_handle)
 WRAP(queue_grow, simnpu_grow)
@@ -153,6 +169,7 @@ WRAP(copy_ioctl, simnpu_copy)
 #define HANDLE ZERO(AT(simnpu_handle, pad))
 #define STOP ZERO(AT(simnpu_stop, flags), AT(simnpu_stop, pad))
 #define VM_ZERO(...) ZERO(AT(simnpu_vm, pad), __VA_ARGS__)
+#define VM_OFFSET AT(simnpu_vm, offset), AT(simnpu_vm, offset) + 4
 #define NR(name) _IOC_NR(SIMNPU_IOCTL_##name)
 #define ENTRY(name, func, ...) [NR(name)] = { SIMNPU_IOCTL_##name, func, __VA_ARGS__ }
 
@@ -169,11 +186,13 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(MEM_WINDOW, io_mem_window, ZERO(AT(simnpu_window, pad))),
 	ENTRY(MEM_EXPORT, io_unsupported, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
 	ENTRY(MEM_IMPORT, io_unsupported, ZERO(AT(simnpu_import, flags))),
-	ENTRY(VM_RESERVE, io_vm, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
-	ENTRY(VM_RELEASE, io_vm, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
-	ENTRY(VM_MAP, io_vm, VM_ZERO(-1)),
-	ENTRY(VM_UNMAP, io_vm, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
-	ENTRY(VM_PROTECT, io_vm, VM_ZERO(AT(simnpu_vm, handle))),
+	ENTRY(VM_RESERVE, io_vm_reserve, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
+	ENTRY(VM_RELEASE, io_vm_release,
+	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
+	ENTRY(VM_MAP, io_vm_map, VM_ZERO(VM_OFFSET)),
+	ENTRY(VM_UNMAP, io_vm_unmap,
+	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
+	ENTRY(VM_PROTECT, io_vm_protect, VM_ZERO(VM_OFFSET, AT(simnpu_vm, handle))),
 	ENTRY(COPY, io_copy_ioctl, NONE),
 	ENTRY(QUEUE_CREATE, io_queue_create, ZERO(AT(simnpu_queue, pad))),
 	ENTRY(QUEUE_DESTROY, io_queue_destroy, HANDLE),
@@ -352,7 +371,7 @@ static inline int dispatch(struct model_file *f, unsigned long request, void *ar
 static const uint8_t in_any_state[] = {
 	NR(VERSION), NR(INFO), NR(POISON), NR(QUEUE_AT), NR(QUEUE_ERRORS), NR(WAIT),
 	NR(CONTEXT_DESTROY), NR(MEM_DESTROY), NR(QUEUE_DESTROY), NR(EVENT_DESTROY),
-	NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE), NR(CALLBACK_STOP),
+	NR(VM_RELEASE), NR(VM_UNMAP), NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE), NR(CALLBACK_STOP),
 };
 static const uint8_t unless_lost[] = {
 	NR(TIME), NR(QUEUE_ABORT), NR(DEVICE_STOP), NR(DEVICE_RESTART), NR(MEM_WINDOW),

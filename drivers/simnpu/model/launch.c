@@ -47,9 +47,11 @@ static void *resolve(struct npu_simnpu_block *blk, uint64_t addr, uint64_t size,
 	if (!size || !mode || mode & ~(NPU_SIMNPU_READ | NPU_SIMNPU_WRITE))
 		return refuse(c, addr, EFAULT);
 	if (unlikely(!model_memory_find(m, addr, size, &host, &range))) {
-		/* one that was hit is not remembered: other parts of it may be bad */
-		rc = model_poison_find(m, addr, size,
-				       mode & NPU_SIMNPU_READ ? MODEL_READ : MODEL_WRITE, &host);
+		/* not remembered: parts of it may be bad, or not all may be done with it */
+		rc = mode & NPU_SIMNPU_READ ? model_poison_find(m, addr, size, MODEL_READ, &host)
+					    : 0;
+		if (!rc && mode & NPU_SIMNPU_WRITE)
+			rc = model_poison_find(m, addr, size, MODEL_WRITE, &host);
 		return rc ? refuse(c, addr, (uint32_t)-rc) : host;
 	}
 	blk->tlb_next++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device memory: addresses, pages, accounts.
+ * Device memory: addresses and pages.
  *
  * In strict mode the device's addresses are reserved and can't be touched; the
  * bytes lie at a constant distance. The data stays mapped for the life of the
@@ -23,46 +23,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-/* ---- the host's budget, of all devices together ----------------------------- */
-
-static _Atomic uint64_t budget_used;
-
-static uint64_t budget_total(void)
-{
-	uint64_t total = (uint64_t)hal_option_int(simnpu_options, "simnpu_host_budget");
-
-	/* constants of the machine: not in the seam of hal/sys.h */
-	if (!total)
-		total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
-	return total;
-}
-
-static bool charge(_Atomic uint64_t *account, uint64_t total, uint64_t size)
-{
-	uint64_t used = hal_load_relaxed(account);
-
-	do {
-		if (size > total || used > total - size)
-			return false;
-		/* relaxed: an account carries no data */
-	} while (!atomic_compare_exchange_weak_explicit(account, &used, used + size,
-							memory_order_relaxed,
-							memory_order_relaxed));
-	return true;
-}
-
-/* Charges memory to the host's budget: 0 or -ENOMEM. */
-int model_budget_charge(uint64_t size)
-{
-	return charge(&budget_used, budget_total(), size) ? 0 : -ENOMEM;
-}
-
-/* The opposite. */
-void model_budget_uncharge(uint64_t size)
-{
-	atomic_fetch_sub_explicit(&budget_used, size, memory_order_relaxed);
-}
 
 /**
  * model_populate() - make pages real now
@@ -89,123 +49,6 @@ void model_populate(char *p, uint64_t size, int *rc)
 	/* an older kernel: touch them */
 	for (a = start; a < end; a += MODEL_PAGE)
 		__atomic_fetch_or((char *)a, 0, __ATOMIC_RELAXED);
-}
-
-/* ---- extents ------------------------------------------------------------------ */
-
-static uint32_t bin_of(uint64_t size)
-{
-	uint32_t bin = 63 - (uint32_t)__builtin_clzll(size / MODEL_ALIGN);
-
-	return bin < MODEL_BINS ? bin : MODEL_BINS - 1;
-}
-
-static void bin_add(struct model_memory *m, struct model_extent *e)
-{
-	struct hal_list *bin = &m->bins[bin_of(e->range.size)];
-
-	/* in front: what was freed last has its pages and is in the cache */
-	e->bin.next = bin->next;
-	e->bin.prev = bin;
-	bin->next->prev = &e->bin;
-	bin->next = &e->bin;
-}
-
-static bool fits(const struct model_extent *e, uint64_t size, uint64_t align, uint64_t *start)
-{
-	*start = hal_align_up(e->range.start, align);
-	return *start >= e->range.start && *start - e->range.start <= e->range.size &&
-	       e->range.size - (*start - e->range.start) >= size;
-}
-
-static struct model_extent *find_free(struct model_memory *m, uint64_t size, uint64_t align,
-				      uint64_t *start)
-{
-	struct model_extent *e;
-	struct hal_list *pos;
-	uint32_t bin;
-
-	for (bin = bin_of(size); bin < MODEL_BINS; bin++) {
-		hal_list_for_each(pos, &m->bins[bin]) {
-			e = hal_list_entry(pos, struct model_extent, bin);
-			if (fits(e, size, align, start))
-				return e;
-		}
-	}
-	return NULL;
-}
-
-/* Cuts a free extent at an address: the upper part becomes one of its own. */
-static struct model_extent *cut(struct model_extent *e, uint64_t at)
-{
-	struct model_extent *n = hal_zalloc(sizeof(*n));
-
-	if (!n)
-		return NULL;
-	n->range.start = at;
-	n->range.size = e->range.start + e->range.size - at;
-	e->range.size = at - e->range.start;
-	n->prev = e;
-	n->next = e->next;
-	if (n->next)
-		n->next->prev = n;
-	e->next = n;
-	hal_list_init(&n->bin);
-	return n;
-}
-
-/* Joins a free extent with the free one above it. */
-static void join(struct model_extent *e)
-{
-	struct model_extent *n = e->next;
-
-	hal_list_del(&n->bin);
-	e->range.size += n->range.size;
-	e->next = n->next;
-	if (e->next)
-		e->next->prev = e;
-	free(n);
-}
-
-/* Puts a free extent into its list, joined with its neighbours. */
-static void give_back(struct model_memory *m, struct model_extent *e)
-{
-	if (e->next && !e->next->used)
-		join(e);
-	if (e->prev && !e->prev->used) {
-		e = e->prev;
-		hal_list_del(&e->bin);
-		join(e);
-	}
-	bin_add(m, e);
-}
-
-static struct model_extent *extent_get(struct model_memory *m, uint64_t size, uint64_t align)
-{
-	struct model_extent *e, *low, *rest;
-	uint64_t start;
-
-	e = find_free(m, size, align, &start);
-	if (!e)
-		return NULL;
-	hal_list_del(&e->bin);
-	if (start != e->range.start) {
-		low = e;
-		e = cut(low, start);
-		bin_add(m, low);
-		if (!e)
-			return NULL;
-	}
-	if (e->range.size > size) {
-		rest = cut(e, start + size);
-		if (!rest) {
-			give_back(m, e);
-			return NULL;
-		}
-		bin_add(m, rest);
-	}
-	e->used = true;
-	return e;
 }
 
 /* ---- pages -------------------------------------------------------------------- */
@@ -404,6 +247,49 @@ static void memory_unmap(struct model_memory *m)
 /* The least that is tried, bytes. */
 #define MODEL_WINDOW_MIN (256ull << 20)
 
+/*
+ * Addresses: twice the bytes, so that pieces can't keep a large allocation out for long, and
+ * behind them what reservations are made of. Less where addresses are scarce: who finds none is
+ * refused then.
+ */
+static int memory_windows(struct model_memory *m, uint64_t total, bool strict)
+{
+	uint64_t plain = hal_align_up(total * 2, MODEL_HUGE);
+	uint64_t vm = hal_align_up(total * MODEL_VM_FACTOR, MODEL_HUGE);
+	int rc;
+
+	for (;;) {
+		rc = memory_map(m, plain + vm, strict);
+		if (!rc || (vm <= plain && plain / 2 < MODEL_WINDOW_MIN))
+			break;
+		if (vm <= plain)
+			plain = hal_align_up(plain / 2, MODEL_HUGE);
+		vm = hal_align_up(vm / 2, MODEL_HUGE);
+	}
+	m->plain_size = plain;
+	return rc;
+}
+
+static int memory_spaces(struct model_memory *m)
+{
+	int rc;
+
+	rc = model_space_init(&m->plain, m->start, m->plain_size);
+	if (rc)
+		return rc;
+	rc = model_space_init(&m->vm, m->start + m->plain_size, m->size - m->plain_size);
+	if (rc)
+		goto fini_plain;
+	m->present = hal_zalloc(m->plain_size / MODEL_PAGE / 8 + 8);
+	if (m->present)
+		return 0;
+	rc = -ENOMEM;
+	model_space_fini(&m->vm);
+fini_plain:
+	model_space_fini(&m->plain);
+	return rc;
+}
+
 /**
  * model_memory_init() - set a device's memory up
  * @m: the memory
@@ -414,78 +300,116 @@ static void memory_unmap(struct model_memory *m)
  */
 int model_memory_init(struct model_memory *m, uint64_t total, bool strict)
 {
-	/* twice the bytes in addresses: pieces can't keep a large allocation out for long */
-	uint64_t size = hal_align_up(total * 2, MODEL_HUGE);
-	uint32_t i;
 	int rc;
 
-	pthread_mutex_init(&m->lock, NULL);
 	m->used.root = NULL;
 	m->total = total;
 	m->poison_count = 0;
-	hal_store_relaxed(&m->charged, 0);
-	for (i = 0; i < MODEL_BINS; i++)
-		hal_list_init(&m->bins[i]);
-	m->first = hal_zalloc(sizeof(*m->first));
-	rc = m->first ? memory_map(m, size, strict) : -ENOMEM;
-	/* less where addresses are scarce: an allocation that finds none is refused then */
-	while (rc && m->first && size / 2 >= MODEL_WINDOW_MIN) {
-		size = hal_align_up(size / 2, MODEL_HUGE);
-		rc = memory_map(m, size, strict);
-	}
-	m->present = rc ? NULL : hal_zalloc(size / MODEL_PAGE / 8 + 8);
-	if (!rc && !m->present) {
-		memory_unmap(m);
-		rc = -ENOMEM;
-	}
+	rc = memory_windows(m, total, strict);
+	if (rc)
+		return rc;
+	rc = memory_spaces(m);
 	if (rc) {
-		free(m->first);
-		pthread_mutex_destroy(&m->lock);
+		memory_unmap(m);
 		return rc;
 	}
-	m->first->range.start = m->start;
-	m->first->range.size = size;
-	bin_add(m, m->first);
+	pthread_mutex_init(&m->lock, NULL);
 	return 0;
 }
 
 /* Undoes it. Context: no engine runs, nothing is allocated. */
 void model_memory_fini(struct model_memory *m)
 {
-	struct model_extent *e;
-
-	while ((e = m->first)) {
-		m->first = e->next;
-		free(e);
-	}
+	model_space_fini(&m->plain);
+	model_space_fini(&m->vm);
 	free(m->present);
 	m->present = NULL;
 	memory_unmap(m);
 	pthread_mutex_destroy(&m->lock);
 }
 
+/**
+ * model_memory_charge() - charge device memory to all that limits it
+ * @m: the memory
+ * @size: bytes
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int model_memory_charge(struct model_memory *m, uint64_t size)
+{
+	struct model_device *dev = container_of(m, struct model_device, mem);
+	int rc = model_charge(dev, MODEL_BYTES, size);
+
+	if (rc)
+		return rc;
+	rc = model_budget_charge(size);
+	if (rc)
+		model_uncharge(dev, MODEL_BYTES, size);
+	return rc;
+}
+
+/* The opposite. */
+void model_memory_uncharge(struct model_memory *m, uint64_t size)
+{
+	model_budget_uncharge(size);
+	model_uncharge(container_of(m, struct model_device, mem), MODEL_BYTES, size);
+}
+
+/**
+ * model_memory_clear() - nothing is mapped at device addresses any more
+ * @m: the memory
+ * @addr: first address, of a page
+ * @size: bytes, whole pages
+ *
+ * Whoever still works there reads zeros.
+ * Return: 0 or a negative errno: it is as it was.
+ */
+int model_memory_clear(struct model_memory *m, uint64_t addr, uint64_t size)
+{
+	return hal_sys_mmap_at(model_memory_data(m, addr), size,
+			       m->protect ? PROT_NONE : PROT_READ | PROT_WRITE, RESERVE, -1, 0);
+}
+
+/*
+ * Memory that is to be moved elsewhere: one mapping without pages, whatever the addresses were used
+ * for before.
+ */
+static int extent_renew(struct model_memory *m, struct model_extent *e)
+{
+	uint64_t from = (e->range.start - m->start) / MODEL_PAGE;
+
+	pages_mark(m, from, from + e->range.size / MODEL_PAGE, false);
+	return model_memory_clear(m, e->range.start, e->range.size) ? -ENOMEM : 0;
+}
+
 static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t bytes,
 			       uint64_t align, uint32_t flags, struct model_extent **ext)
 {
-	struct model_extent *e = extent_get(m, size, align);
-	int rc;
+	struct model_extent *e = model_space_get(&m->plain, size, align);
+	int rc = 0;
 
 	if (!e)
 		return -ENOMEM;
-	rc = extent_huge(m, e, flags);
+	e->apart = flags & SIMNPU_MEM_PHYSICAL;
+	if (e->apart)
+		rc = extent_renew(m, e);
+	if (!rc)
+		rc = extent_huge(m, e, flags);
 	if (!rc)
 		rc = extent_pages(m, e);
 	if (rc) {
 		extent_drop_pages(m, e);
-		e->used = false;
-		give_back(m, e);
+		model_space_put(&m->plain, e);
 		return rc;
 	}
+	*ext = e;
+	if (e->apart)
+		return 0;
 	e->size = e->bytes = bytes;
+	e->access = MODEL_RW;
 	hal_spin_lock(&m->map_lock);
 	hal_range_insert(&m->used, &e->range);
 	hal_spin_unlock(&m->map_lock);
-	*ext = e;
 	return 0;
 }
 
@@ -494,7 +418,7 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
  * @m: the memory
  * @size: bytes, at least 1
  * @align: a power of two, or 0
- * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST
+ * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST, SIMNPU_MEM_PHYSICAL: engines don't find it
  * @ext: out: the extent
  *
  * Return: 0 or -ENOMEM, and nothing is charged.
@@ -512,18 +436,14 @@ int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, ui
 	size = hal_align_up(size, flags & SIMNPU_MEM_HUGE ? MODEL_HUGE : MODEL_ALIGN);
 	if (align < MODEL_ALIGN)
 		align = size >= MODEL_HUGE ? MODEL_HUGE : MODEL_ALIGN;
-	if (!charge(&m->charged, m->total, size))
-		return -ENOMEM;
-	rc = model_budget_charge(size);
-	if (!rc) {
-		pthread_mutex_lock(&m->lock);
-		rc = memory_alloc_locked(m, size, bytes, align, flags, ext);
-		pthread_mutex_unlock(&m->lock);
-		if (rc)
-			model_budget_uncharge(size);
-	}
+	rc = model_memory_charge(m, size);
 	if (rc)
-		atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
+		return rc;
+	pthread_mutex_lock(&m->lock);
+	rc = memory_alloc_locked(m, size, bytes, align, flags, ext);
+	pthread_mutex_unlock(&m->lock);
+	if (rc)
+		model_memory_uncharge(m, size);
 	return rc;
 }
 
@@ -537,23 +457,23 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 	uint64_t size = e->range.size;
 
 	pthread_mutex_lock(&m->lock);
-	hal_spin_lock(&m->map_lock);
-	hal_range_remove(&m->used, &e->range);
-	if (unlikely(m->poison_count))
-		model_poison_free(m, e);
-	hal_spin_unlock(&m->map_lock);
-	/* release: who sees the new epoch does not find the range any more */
-	__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
+	if (!e->apart) {
+		hal_spin_lock(&m->map_lock);
+		hal_range_remove(&m->used, &e->range);
+		if (unlikely(m->poison_count))
+			model_poison_drop(m, &e->range);
+		hal_spin_unlock(&m->map_lock);
+		/* release: who sees the new epoch does not find the range any more */
+		__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
+	}
 	if (size >= KEEP_PAGES)
 		extent_drop_pages(m, e);
 	if (e->huge)
 		hal_sys_madvise(m->data + (e->range.start - m->start), size, MADV_NOHUGEPAGE);
 	e->huge = false;
-	e->used = false;
-	give_back(m, e);
+	model_space_put(&m->plain, e);
 	pthread_mutex_unlock(&m->lock);
-	atomic_fetch_sub_explicit(&m->charged, size, memory_order_relaxed);
-	model_budget_uncharge(size);
+	model_memory_uncharge(m, size);
 }
 
 /**

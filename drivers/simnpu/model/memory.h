@@ -76,21 +76,29 @@ void model_arena_seg_free(struct model_arena *a, struct model_seg *seg);
 /* ---- device memory ---------------------------------------------------------- */
 
 #define MODEL_BINS 48u
+/* Addresses that can be reserved, in times of the memory. */
+#define MODEL_VM_FACTOR 16u
 #define MODEL_POISON_MAX 64u	/* ranges hit by uncorrectable errors that are told apart */
+
+/* What may be done with memory by default. */
+#define MODEL_RW (SIMNPU_VM_READ | SIMNPU_VM_WRITE)
 
 /* What is about to be done with a range. */
 enum model_access { MODEL_READ, MODEL_WRITE, MODEL_REWRITE };
 
 /**
- * struct model_extent - a piece of the device's addresses, free or allocated
- * @range: addresses; in the map while allocated
+ * struct model_extent - a piece of the device's addresses: free, allocated, or mapped
+ * @range: addresses; in the map while engines may find it
  * @prev: the extent below
  * @next: the extent above
  * @bin: in the list of free extents of its size
  * @size: what was asked for, while allocated: no access goes beyond
- * @bytes: the same, but 0 when an uncorrectable error has hit it: see poison.c
+ * @bytes: the same, but 0 when an uncorrectable error has hit it, or when not all may be done with
+ *	it: see poison.c
+ * @access: SIMNPU_VM_*: what may be done with it
  * @used: allocated
  * @huge: its pages were asked to be huge
+ * @apart: its bytes are mapped elsewhere, or nowhere: see vm.c
  */
 struct model_extent {
 	struct hal_range range;
@@ -98,13 +106,33 @@ struct model_extent {
 	struct hal_list bin;
 	uint64_t size;
 	uint64_t bytes;
+	uint32_t access;
 	bool used;
 	bool huge;
+	bool apart;
 };
 
 /**
+ * struct model_space - addresses that are given out in pieces
+ * @first: the lowest extent
+ * @bins: free extents, by the logarithm of their size
+ */
+struct model_space {
+	struct model_extent *first;
+	struct hal_list bins[MODEL_BINS];
+};
+
+/* space.c */
+int model_space_init(struct model_space *s, uint64_t start, uint64_t size);
+void model_space_fini(struct model_space *s);
+struct model_extent *model_space_get(struct model_space *s, uint64_t size, uint64_t align);
+int model_space_get_at(struct model_space *s, uint64_t start, uint64_t size,
+		       struct model_extent **ext);
+void model_space_put(struct model_space *s, struct model_extent *e);
+
+/**
  * struct model_memory - memory of a device
- * @lock: Protects: extents, free lists, @present
+ * @lock: Protects: @plain, @vm, @present
  * @map_lock: Protects: @used, as engines see it, @poison
  * @used: what is allocated
  * @epoch: changes when something is freed
@@ -116,10 +144,10 @@ struct model_extent {
  * @va_map: the mapping that @start lies in, or NULL: the same
  * @protect: pages have to be made writable first
  * @total: bytes that may be allocated
- * @charged: bytes that are
- * @first: the lowest extent
- * @bins: free extents, by the logarithm of their size
- * @present: a bit per page that is there
+ * @plain: addresses of allocations, from @start on
+ * @plain_size: bytes of them
+ * @vm: addresses of reservations, behind them
+ * @present: a bit per page of @plain that is there
  * @poison: what uncorrectable errors have hit
  * @poison_count: how many ranges
  */
@@ -136,13 +164,19 @@ struct model_memory {
 	void *va_map;
 	bool protect;
 	uint64_t total;
-	_Atomic uint64_t charged;
-	struct model_extent *first;
-	struct hal_list bins[MODEL_BINS];
+	struct model_space plain;
+	uint64_t plain_size;
+	struct model_space vm;
 	uint64_t *present;
 	struct hal_range poison[MODEL_POISON_MAX];
 	uint32_t poison_count;
 };
+
+/* Where the bytes of a device address lie. */
+static inline void *model_memory_data(const struct model_memory *m, uint64_t addr)
+{
+	return (void *)(uintptr_t)(addr + m->delta);
+}
 
 void model_memory_in_child(void);
 int model_memory_init(struct model_memory *m, uint64_t total, bool strict);
@@ -152,25 +186,73 @@ int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, ui
 void model_memory_free(struct model_memory *m, struct model_extent *ext);
 bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, char **host,
 		       struct hal_range *range);
+int model_memory_charge(struct model_memory *m, uint64_t size);
+void model_memory_uncharge(struct model_memory *m, uint64_t size);
+int model_memory_clear(struct model_memory *m, uint64_t addr, uint64_t size);
 bool model_poison_add(struct model_memory *m, uint64_t addr, uint64_t size);
-void model_poison_free(struct model_memory *m, const struct model_extent *e);
+bool model_poison_drop(struct model_memory *m, const struct hal_range *r);
+void model_poison_limit(struct model_memory *m, struct model_extent *e);
 void model_poison_clear(struct model_memory *m);
 int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		      enum model_access access, char **host);
+/* account.c */
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);
 void model_populate(char *p, uint64_t size, int *rc);
 
-/* An allocation, host memory or registration behind a handle. */
+/**
+ * struct model_reserve - addresses that were reserved
+ * @range: the addresses, in the context's map
+ * @ext: the same, taken out of model_memory.vm
+ */
+struct model_reserve {
+	struct hal_range range;
+	struct model_extent *ext;
+};
+
+/**
+ * struct model_mapping - memory at reserved addresses
+ * @range: the addresses, in the context's map
+ * @run: with those that follow and allow the same: what engines find. Theirs are not in use
+ * @mem: the memory
+ * @access: SIMNPU_VM_*
+ */
+struct model_mapping {
+	struct hal_range range;
+	struct model_extent run;
+	struct model_mem *mem;
+	uint32_t access;
+};
+
+/**
+ * struct model_mem - an allocation, host memory or registration behind a handle
+ * @node: in the context's list
+ * @ctx: the context
+ * @handle: the handle; 0: it was destroyed, and what is left is mapped
+ * @ext: device memory; of memory without an address, where its pages are kept while it is not mapped
+ * @fd: file that memory without an address lies in, -1: @ext
+ * @host: host memory
+ * @size: bytes
+ * @locked: its pages are locked
+ * @registered: it is the caller's
+ * @mapping: where memory without an address is mapped, or NULL
+ * @physical: device memory without an address of its own
+ * @hit: an uncorrectable error had hit it when it was unmapped, in the generation before this one;
+ *	0: none had
+ */
 struct model_mem {
 	struct hal_list node;
 	struct model_context *ctx;
 	uint32_t handle;
 	struct model_extent *ext;
+	int fd;
 	char *host;
 	uint64_t size;
 	bool locked;
 	bool registered;
+	bool physical;
+	struct model_mapping *mapping;
+	uint32_t hit;
 };
 
 #endif /* DRIVERS_SIMNPU_MODEL_MEMORY_H */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "drivers/simnpu/model/handle.h"
+#include "drivers/simnpu/model/instance.h"
 #include "drivers/simnpu/model/memory.h"
 #include "drivers/simnpu/model/queue.h"
 #include "hal/base.h"
@@ -75,7 +76,8 @@ struct model_part {
 	uint64_t caps;
 };
 
-const struct model_part *model_part_get(void);
+const struct model_part *model_part_get(uint64_t *memory);
+const struct model_part *model_part_named(const char *name);
 
 /* ---- kernels ----------------------------------------------------------------- */
 
@@ -129,6 +131,9 @@ struct model_event {
 	uint64_t stamp;
 };
 
+/* What CALLBACK_NEXT gives out: SIMNPU_OP_CALLBACK, SIMNPU_OP_HOST. */
+enum model_called { MODEL_CALLBACKS, MODEL_HOST_TASKS, MODEL_CALLED };
+
 /* A callback whose turn has come. */
 struct model_callback {
 	struct hal_list node;
@@ -144,7 +149,7 @@ struct model_callback {
 /**
  * struct model_context - a context
  * @cb_lock: Protects: @callbacks, @cb_stop, model_queue.cb
- * @callbacks: callbacks whose turn has come and that nobody took
+ * @callbacks: callbacks whose turn has come and that nobody took, by enum model_called
  * @cb_word: changes when a callback comes, or the end
  * @users: threads inside CALLBACK_NEXT
  */
@@ -157,12 +162,14 @@ struct model_context {
 	struct hal_list queues;
 	struct hal_list imports;
 	struct hal_list mems;
+	struct hal_range_map reserves;
+	struct hal_range_map mappings;
 	struct hal_list events;
 	struct hal_list modules;
 	struct hal_spin cb_lock;
-	struct hal_list callbacks;
+	struct hal_list callbacks[MODEL_CALLED];
 	bool cb_stop;
-	_Atomic uint32_t cb_word;
+	_Atomic uint32_t cb_word[MODEL_CALLED];
 	_Atomic uint32_t users;
 };
 
@@ -255,6 +262,8 @@ struct model_health {
  * @odd: it is in another state than OK
  * @hung: a task does not end, and its thread is left to it; under @lock
  * @queue_number: queues made since it came up
+ * @own: what this process has of it
+ * @slot: its slot in the file of the instance, plus 1; 0: none; under the instance's lock
  */
 struct model_device {
 	uint32_t index;
@@ -313,8 +322,8 @@ struct model_device {
 	bool hung;
 	uint32_t queue_number;
 	struct model_device *next_spare;
-	_Atomic uint32_t queues;
-	_Atomic uint32_t events;
+	_Atomic uint64_t own[MODEL_WHATS];
+	uint32_t slot;
 	uint64_t next_uid;
 	struct model_queue *free_queues;
 
@@ -400,6 +409,7 @@ void model_file_close(struct model_file *f);
 int model_device_open(uint32_t index, struct model_device **dev);
 void model_device_close(struct model_device *dev);
 void model_device_detach(struct model_device *dev);
+uint32_t model_devices(void);
 
 /* ioctl.c */
 int model_ioctl(int fd, unsigned long request, void *arg);
@@ -420,6 +430,17 @@ int model_mem_destroy(struct model_file *f, const struct simnpu_mem_free *arg);
 int model_mem_register(struct model_file *f, struct simnpu_register *arg);
 int model_mem_window(struct model_file *f, struct simnpu_window *arg);
 void model_mem_free(struct model_mem *mem);
+void model_mem_end(struct model_mem *mem);
+
+/* vm.c */
+int model_phys_alloc(struct model_memory *m, struct model_mem *mem, uint32_t flags);
+void model_phys_free(struct model_memory *m, struct model_mem *mem);
+int model_vm_reserve(struct model_file *f, struct simnpu_vm *arg);
+int model_vm_release(struct model_file *f, const struct simnpu_vm *arg);
+int model_vm_map(struct model_file *f, const struct simnpu_vm *arg);
+int model_vm_unmap(struct model_file *f, const struct simnpu_vm *arg);
+int model_vm_protect(struct model_file *f, const struct simnpu_vm *arg);
+void model_vm_drop(struct model_context *ctx);
 
 /* xfer.c */
 int model_copy_ioctl(struct model_file *f, const struct simnpu_copy *arg);

@@ -50,7 +50,9 @@ void model_mem_free(struct model_mem *mem)
 {
 	uint64_t size = hal_align_up(mem->size, MODEL_PAGE);
 
-	if (mem->ext) {
+	if (mem->physical) {
+		model_phys_free(&mem->ctx->dev->mem, mem);
+	} else if (mem->ext) {
 		model_memory_free(&mem->ctx->dev->mem, mem->ext);
 	} else {
 		if (mem->locked)
@@ -61,6 +63,21 @@ void model_mem_free(struct model_mem *mem)
 		}
 	}
 	free(mem);
+}
+
+/**
+ * model_mem_end() - a memory object loses its handle
+ * @mem: the object
+ *
+ * What is mapped is given back when it is unmapped. Context: under the device's lock.
+ */
+void model_mem_end(struct model_mem *mem)
+{
+	model_table_del(&mem->ctx->file->table, mem->handle);
+	hal_list_del(&mem->node);
+	mem->handle = 0;
+	if (!mem->mapping)
+		model_mem_free(mem);
 }
 
 static int mem_publish(struct model_file *f, struct model_mem *mem, uint32_t context)
@@ -85,6 +102,7 @@ static struct model_mem *mem_new(struct model_file *f, uint32_t context, int *rc
 	*rc = -ENOMEM;
 	if (!mem)
 		return NULL;
+	mem->fd = -1;
 	pthread_mutex_lock(&f->dev->lock);
 	mem->ctx = model_context_find(f, context);
 	pthread_mutex_unlock(&f->dev->lock);
@@ -105,6 +123,9 @@ static int mem_check(const struct simnpu_mem *arg)
 	if (arg->align & (arg->align - 1) ||
 	    (arg->flags & SIMNPU_MEM_HOST && arg->align > MODEL_PAGE))
 		return -EINVAL;
+	if (arg->flags & SIMNPU_MEM_PHYSICAL &&
+	    (arg->flags & SIMNPU_MEM_HOST || arg->align || arg->size % SIMNPU_VM_GRANULARITY))
+		return -EINVAL;
 	if (arg->flags & SIMNPU_MEM_MANAGED)
 		return -EOPNOTSUPP;
 	if (arg->size > 1ull << 46 || arg->align > 1ull << 40)
@@ -124,8 +145,11 @@ int model_mem_create(struct model_file *f, struct simnpu_mem *arg)
 	if (!mem)
 		return rc;
 	mem->size = arg->size;
+	mem->physical = arg->flags & SIMNPU_MEM_PHYSICAL;
 	if (arg->flags & SIMNPU_MEM_HOST)
 		rc = host_alloc(mem);
+	else if (mem->physical)
+		rc = model_phys_alloc(&f->dev->mem, mem, arg->flags);
 	else
 		rc = model_memory_alloc(&f->dev->mem, arg->size, arg->align, arg->flags, &mem->ext);
 	if (rc) {
@@ -139,9 +163,9 @@ int model_mem_create(struct model_file *f, struct simnpu_mem *arg)
 		return rc;
 	}
 	arg->handle = mem->handle;
-	arg->addr = mem->ext ? mem->ext->range.start : 0;
-	arg->map = mem->ext ? 0 : 1ull << 62 | (uint64_t)mem->handle << 12;
-	arg->result = mem->ext || mem->locked ? 0 : SIMNPU_MEM_UNLOCKED;
+	arg->addr = mem->ext && !mem->physical ? mem->ext->range.start : 0;
+	arg->map = mem->host ? 1ull << 62 | (uint64_t)mem->handle << 12 : 0;
+	arg->result = mem->host && !mem->locked ? SIMNPU_MEM_UNLOCKED : 0;
 	return 0;
 }
 
@@ -152,11 +176,8 @@ int model_mem_destroy(struct model_file *f, const struct simnpu_mem_free *arg)
 
 	pthread_mutex_lock(&f->dev->lock);
 	mem = model_table_get(&f->table, arg->handle, MODEL_MEM);
-	if (mem) {
-		model_table_del(&f->table, mem->handle);
-		hal_list_del(&mem->node);
-		model_mem_free(mem);
-	}
+	if (mem)
+		model_mem_end(mem);
 	pthread_mutex_unlock(&f->dev->lock);
 	return mem ? 0 : -ENOENT;
 }
@@ -201,9 +222,13 @@ int model_mem_window(struct model_file *f, struct simnpu_window *arg)
 		return -EINVAL;
 	if (rc)
 		return rc;
-	if (!model_memory_find(&f->dev->mem, arg->addr, arg->size, &host, NULL))
-		rc = model_poison_find(&f->dev->mem, arg->addr, arg->size,
-				       arg->flags ? MODEL_READ : MODEL_WRITE, &host);
+	if (!model_memory_find(&f->dev->mem, arg->addr, arg->size, &host, NULL)) {
+		/* the host may do both there, so both must be allowed */
+		rc = model_poison_find(&f->dev->mem, arg->addr, arg->size, MODEL_WRITE, &host);
+		if (!rc && arg->flags)
+			rc = model_poison_find(&f->dev->mem, arg->addr, arg->size, MODEL_READ,
+					       &host);
+	}
 	if (rc)
 		return rc == -EFAULT ? -EINVAL : rc;
 	arg->host = arg->flags ? (uintptr_t)host : 0;

@@ -27,14 +27,28 @@ static const struct model_part parts[] = {
 	},
 };
 
-/* The part that the option asks for. */
-const struct model_part *model_part_get(void)
+/* The part of that name, as struct simnpu_info gives it, or NULL. */
+const struct model_part *model_part_named(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++)
+		if (!strcmp(parts[i].name, name))
+			return &parts[i];
+	return NULL;
+}
+
+/* The part that the options ask for, and bytes of its memory. */
+const struct model_part *model_part_get(uint64_t *memory)
 {
 	const char *name = hal_option_text(simnpu_options, "simnpu_part");
+	const struct model_part *part = &parts[0];
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(parts); i++)
 		if (!strcmp(parts[i].option, name))
-			return &parts[i];
-	return &parts[0];
+			part = &parts[i];
+	*memory = (uint64_t)hal_option_int(simnpu_options, "simnpu_memory");
+	*memory = *memory ? hal_align_up(*memory, MODEL_ALIGN) : part->memory;
+	return part;
 }

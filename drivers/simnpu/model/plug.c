@@ -111,7 +111,7 @@ void model_unplug(struct model_device *dev, uint64_t ns)
  */
 void model_replug(struct model_device *dev)
 {
-	uint32_t n = (uint32_t)hal_option_int(simnpu_options, "simnpu_devices"), i;
+	uint32_t n = model_devices(), i;
 	int part[SIMNPU_MAX_DEVICES];
 
 	pthread_mutex_lock(&plug_lock);

@@ -3,7 +3,8 @@
  * Memory that uncorrectable errors have hit.
  *
  * An allocation that was hit has a limit of no bytes, so the ordinary look-up
- * fails and comes here: whoever reads a sound one pays nothing.
+ * fails and comes here: whoever reads a sound one pays nothing. So has one with
+ * which not all may be done.
  */
 #include "drivers/simnpu/model/model.h"
 
@@ -24,15 +25,17 @@ static void forget(struct model_memory *m, uint32_t i)
 	m->poison[i] = m->poison[--m->poison_count];
 }
 
-/* The limit of an extent, after ranges in it came or went. */
-static void limit(struct model_memory *m, struct model_extent *e)
+/* The limit of an extent, after it or ranges in it have changed. Under map_lock. */
+void model_poison_limit(struct model_memory *m, struct model_extent *e)
 {
 	uint32_t i;
 
+	e->bytes = 0;
 	for (i = 0; i < m->poison_count; i++)
 		if (overlaps(&m->poison[i], e->range.start, e->range.size))
-			break;
-	e->bytes = i < m->poison_count ? 0 : e->size;
+			return;
+	if (e->access == MODEL_RW)
+		e->bytes = e->size;
 }
 
 /**
@@ -64,14 +67,26 @@ bool model_poison_add(struct model_memory *m, uint64_t addr, uint64_t size)
 	return ok;
 }
 
-/* The memory of an extent is freed: whoever gets it next writes it first. Under map_lock. */
-void model_poison_free(struct model_memory *m, const struct model_extent *e)
+/**
+ * model_poison_drop() - addresses lose their memory
+ * @m: the memory
+ * @r: the addresses
+ *
+ * Whoever gets memory that is freed writes it first. Context: under map_lock.
+ * Return: whether some of it was hit.
+ */
+bool model_poison_drop(struct model_memory *m, const struct hal_range *r)
 {
+	bool hit = false;
 	uint32_t i;
 
-	for (i = m->poison_count; i--;)
-		if (overlaps(&m->poison[i], e->range.start, e->range.size))
-			forget(m, i);
+	for (i = m->poison_count; i--;) {
+		if (!overlaps(&m->poison[i], r->start, r->size))
+			continue;
+		forget(m, i);
+		hit = true;
+	}
+	return hit;
 }
 
 /* All memory is good again. */
@@ -83,7 +98,7 @@ void model_poison_clear(struct model_memory *m)
 	while (m->poison_count) {
 		e = extent_at(m, m->poison[--m->poison_count].start);
 		if (e)
-			e->bytes = e->size;
+			model_poison_limit(m, e);
 	}
 	hal_spin_unlock(&m->map_lock);
 }
@@ -97,7 +112,7 @@ static void rewritten(struct model_memory *m, struct model_extent *e, uint64_t a
 		if (m->poison[i].start >= addr &&
 		    m->poison[i].start + m->poison[i].size <= addr + size)
 			forget(m, i);
-	limit(m, e);
+	model_poison_limit(m, e);
 }
 
 /**
@@ -108,11 +123,13 @@ static void rewritten(struct model_memory *m, struct model_extent *e, uint64_t a
  * @access: MODEL_READ, MODEL_WRITE or MODEL_REWRITE: every byte of it is about to be written
  * @host: out: where they are
  *
- * Return: 0, -EFAULT (not within an allocation), -EHWPOISON (a read of what was hit).
+ * Return: 0, -EFAULT (not within an allocation, or not allowed there), -EHWPOISON (a read of what
+ * was hit).
  */
 int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		      enum model_access access, char **host)
 {
+	uint32_t need = access == MODEL_READ ? SIMNPU_VM_READ : SIMNPU_VM_WRITE;
 	struct model_extent *e;
 	int rc = -EFAULT;
 	uint32_t i;
@@ -121,7 +138,7 @@ int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		return -EFAULT;
 	hal_spin_lock(&m->map_lock);
 	e = extent_at(m, addr);
-	if (e && size <= e->size && addr - e->range.start <= e->size - size)
+	if (e && size <= e->size && addr - e->range.start <= e->size - size && e->access & need)
 		rc = 0;
 	for (i = 0; !rc && access == MODEL_READ && i < m->poison_count; i++)
 		if (overlaps(&m->poison[i], addr, size))

@@ -43,14 +43,14 @@ static struct model_queue *queue_new(struct model_device *dev)
 	return q;
 }
 
-/* Room for all queues in the active set, so that a kick can't fail for it. */
+/* Room in the active set for all queues that are charged, so that a kick can't fail for it. */
 static int active_room(struct model_device *dev)
 {
 	uint32_t room = dev->active_room ? dev->active_room * 2 : 64;
 	struct model_queue **to;
 	uint32_t i;
 
-	if (hal_load_relaxed(&dev->queues) < dev->active_room)
+	if (hal_load_relaxed(&dev->own[MODEL_QUEUES]) <= dev->active_room)
 		return 0;
 	to = hal_zalloc(room * sizeof(struct model_queue *));
 	if (!to)
@@ -132,14 +132,17 @@ static int queue_add(struct model_file *f, struct simnpu_queue *arg)
 	rc = model_state_refuse(dev);
 	if (rc)
 		return rc;
-	if (hal_load_relaxed(&dev->queues) >= dev->part->max_queues)
-		return -ENOSPC;
-	rc = active_room(dev);
+	rc = model_charge(dev, MODEL_QUEUES, 1);
 	if (rc)
 		return rc;
+	rc = active_room(dev);
+	if (rc)
+		goto uncharge;
 	q = queue_new(dev);
-	if (!q)
-		return -ENOMEM;
+	if (!q) {
+		rc = -ENOMEM;
+		goto uncharge;
+	}
 	q->ctx = ctx;
 	rc = queue_memory(q, ctx->arena, arg);
 	if (rc)
@@ -151,7 +154,6 @@ static int queue_add(struct model_file *f, struct simnpu_queue *arg)
 		goto free_memory;
 	hal_store_release(&q->handle, arg->handle);
 	hal_list_add_tail(&ctx->queues, &q->node);
-	atomic_fetch_add(&dev->queues, 1);
 	return 0;
 
 free_memory:
@@ -161,6 +163,8 @@ free_memory:
 free_queue:
 	q->next_free = dev->free_queues;
 	dev->free_queues = q;
+uncharge:
+	model_uncharge(dev, MODEL_QUEUES, 1);
 	return rc;
 }
 
@@ -251,7 +255,7 @@ static void queue_free(struct model_queue *q)
 	}
 	q->segs = NULL;
 	model_arena_cell_free(a, (uint64_t)((char *)hal_load_relaxed(&q->header) - a->base));
-	atomic_fetch_sub(&dev->queues, 1);
+	model_uncharge(dev, MODEL_QUEUES, 1);
 	q->next_free = dev->free_queues;
 	dev->free_queues = q;
 }

@@ -242,6 +242,7 @@ int run_task(struct model_worker *w, struct model_queue *q, const struct simnpu_
 	case SIMNPU_OP_RECORD:
 		return model_event_record(q, d->record.event);
 	case SIMNPU_OP_CALLBACK:
+	case SIMNPU_OP_HOST:
 		return model_callback_post(q, d);
 	default:
 		return EINVAL;

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The cache of device memory: what a request goes through for which there was no block at hand.
+ *
+ * First whatever is free is searched for. Then comes one rescue after the other, and after each that
+ * has had an effect the search starts again from the top.
+ */
+#include <pthread.h>
+
+#include "hal/point.h"
+#include "runtime/alloc.h"
+
+/**
+ * struct request - an allocation under way
+ * @w: what it needs; its lane is counted as used as long as it is set
+ * @over: NPU_MEM_TRIED_* of rescues that had their turn
+ * @tried: NPU_MEM_TRIED_* of those for which there was something to do
+ */
+struct request {
+	struct rt_want w;
+	uint32_t over;
+	uint32_t tried;
+};
+
+static struct heap_fit fit_for(const struct request *r)
+{
+	size_t max_split = hal_load_relaxed(&rt_mem.max_split);
+	struct heap_fit f = { .size = r->w.size, .below = SIZE_MAX };
+
+	f.rest = r->w.kind == RT_SMALL || hal_load_relaxed(&rt_mem.growable) ?
+		 HEAP_UNIT : RT_SMALL_MAX + HEAP_UNIT;
+	if (max_split == SIZE_MAX || r->w.kind == RT_SMALL)
+		return f;
+	if (f.size < max_split) {
+		f.below = max_split;
+	} else {
+		f.rest = SIZE_MAX;
+		f.below = f.size + hal_load_relaxed(&rt_mem.rounding);
+	}
+	return f;
+}
+
+/* Finds or makes the lane, and keeps it; takes the lock. */
+static int lane_lock(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+	int err;
+
+	if (r->w.lane)
+		return rt_cache_lock(c, &r->w.life, r->w.op);
+	err = rt_lane_lock(c, &r->w.life, &r->w.key, &r->w.lane, r->w.op);
+	if (!err)
+		r->w.lane->uses++;
+	return err;
+}
+
+/* What streams have left that are gone is anybody's. */
+static bool inherit_locked(struct rt_cache *c, struct rt_lane *heir)
+{
+	struct rt_segment *s;
+	struct rt_lane *lane;
+	struct hal_list *n;
+	bool any = false;
+
+	hal_list_for_each(n, &c->heap.segments) {
+		s = container_of(hal_list_entry(n, struct heap_segment, node), struct rt_segment,
+				 seg);
+		lane = s->seg.pool->owner;
+		if (lane == heir || lane->group != heir->group || (s->flags & RT_SEGMENT_PLAIN) ||
+		    !rt_lane_dead(lane))
+			continue;
+		heap_segment_move(&c->heap, &s->seg, &heir->pool[s->kind]);
+		if (lane->grow[s->kind] == s)
+			lane->grow[s->kind] = NULL;
+		any = true;
+	}
+	return any;
+}
+
+/* Takes out lanes of streams that are gone, which have nothing any more; a list of them. */
+static struct rt_lane *sweep_locked(struct rt_cache *c)
+{
+	struct rt_lane *gone = NULL, *lane, *next;
+	uint32_t i;
+
+	for (i = 0; i < RT_LANE_BUCKETS; i++)
+		for (lane = c->lanes.bucket[i]; lane; lane = next) {
+			next = lane->next;
+			if (lane->uses || !rt_lane_dead(lane) ||
+			    (lane->pool && (lane->pool[RT_SMALL].segments ||
+					    lane->pool[RT_LARGE].segments)))
+				continue;
+			if (c->last == lane)
+				c->last = NULL;
+			rt_lane_del(&c->lanes, lane);
+			lane->next = gone;
+			gone = lane;
+		}
+	return gone;
+}
+
+static void lanes_free(struct rt_lane *gone)
+{
+	struct rt_lane *lane;
+
+	while ((lane = gone)) {
+		gone = lane->next;
+		rt_lane_free(lane);
+	}
+}
+
+/* Whatever is free for the lane. */
+static struct heap_block *search_locked(struct request *r, struct rt_lane **gone)
+{
+	const struct heap_fit fit = fit_for(r);
+	struct rt_cache *c = r->w.c;
+	struct heap_pool *p = &r->w.lane->pool[r->w.kind];
+	struct heap_block *b;
+
+	if (c->odd & RT_ODD_WAITS)
+		rt_cache_reap(c, 4);
+	b = heap_take(&c->heap, p, &fit);
+	if (!b && (c->odd & RT_ODD_WAITS) && rt_cache_reap(c, UINT32_MAX))
+		b = heap_take(&c->heap, p, &fit);
+	if (b)
+		return b;
+	if (inherit_locked(c, r->w.lane))
+		b = heap_take(&c->heap, p, &fit);
+	*gone = sweep_locked(c);
+	return b;
+}
+
+/* Return: 0, -ENOENT: there is nothing, or another error. */
+static int search(struct request *r, void **ptr)
+{
+	struct rt_cache *c = r->w.c;
+	struct rt_lane *gone = NULL;
+	struct heap_block *b;
+	int err;
+
+	err = lane_lock(r);
+	if (err)
+		return err;
+	b = search_locked(r, &gone);
+	if (b) {
+		rt_block_took(c, b, r->w.asked);
+		*ptr = (void *)b->addr;
+	} else {
+		rt_figures(c);
+	}
+	rt_cache_unlock(c);
+	lanes_free(gone);
+	return b ? 0 : -ENOENT;
+}
+
+/* ---- when there is nothing free ------------------------------------------------------------------ */
+
+/* Segments that were idle for longer than most, if more than the threshold is in use. */
+static bool collect(struct request *r)
+{
+	struct rt_release what = { .group = r->w.key.group };
+	struct rt_cache *c = r->w.c;
+	uint64_t held, most, ages = 0, n = 0, freed, life = r->w.life;
+	const struct rt_segment *s;
+	struct hal_list *node;
+
+	if (!hal_load_relaxed(&rt_mem.gc_percent) || rt_cache_lock(c, &life, r->w.op))
+		return false;
+	most = rt_cache_limit(c) / 100 * hal_load_relaxed(&rt_mem.gc_percent);
+	held = c->kind[RT_SMALL].sum.mapped + c->kind[RT_LARGE].sum.mapped +
+	       rt_segment_size(r->w.kind, r->w.size);
+	hal_list_for_each(node, &c->heap.segments) {
+		s = container_of(hal_list_entry(node, struct heap_segment, node),
+				 struct rt_segment, seg);
+		if (s->seg.used || s->flags)
+			continue;
+		ages += c->heap.clock - s->seg.since;
+		n++;
+	}
+	rt_cache_unlock(c);
+	if (held <= most || !n)
+		return false;
+	r->tried |= NPU_MEM_TRIED_GC;
+	what.bytes = held - most;
+	what.age = ages / n;
+	freed = rt_release(c, &what);
+	hal_spin_lock(&c->lock);
+	c->rescued_gc += freed;
+	hal_spin_unlock(&c->lock);
+	return freed;
+}
+
+/* Waits for all streams that use freed blocks. */
+static bool wait_events(struct request *r)
+{
+	uint64_t deadline = hal_sys_deadline(hal_option_int(rt_options, "op_timeout_ms"));
+	struct rt_cache *c = r->w.c;
+	struct hal_point p[32];
+	uint64_t life = r->w.life;
+	uint32_t i, n, got;
+
+	if (rt_cache_lock(c, &life, r->w.op))
+		return false;
+	n = rt_lanes_points(&c->lanes, p, ARRAY_SIZE(p));
+	c->syncs += n != 0;
+	rt_cache_unlock(c);
+	if (!n)
+		return false;
+	r->tried |= NPU_MEM_TRIED_EVENTS;
+	for (i = 0; i < n; i++)
+		if (hal_point_drain(&p[i], rt_time_left(deadline)))
+			p[i].seq = 0;
+	if (rt_cache_lock(c, &life, r->w.op))
+		return false;
+	for (i = 0; i < n; i++)
+		rt_lanes_drained(&c->lanes, &p[i]);
+	got = rt_cache_reap(c, UINT32_MAX);
+	c->rescued_events += got;
+	rt_figures(c);
+	rt_cache_unlock(c);
+	return got;
+}
+
+static bool release_all(struct request *r)
+{
+	struct rt_release what = { .bytes = UINT64_MAX, .every = true };
+	struct rt_cache *c = r->w.c;
+	uint64_t freed;
+
+	/* whoever is at it waits for streams, perhaps for the one whose callback this is */
+	if (hal_in_callback()) {
+		if (pthread_mutex_trylock(&c->rescue))
+			return false;
+	} else {
+		pthread_mutex_lock(&c->rescue);
+	}
+	r->tried |= NPU_MEM_TRIED_RELEASE;
+	freed = rt_release(c, &what);
+	pthread_mutex_unlock(&c->rescue);
+	hal_spin_lock(&c->lock);
+	c->rescued_release += freed;
+	c->retries++;
+	hal_spin_unlock(&c->lock);
+	return true;
+}
+
+static bool reclaim(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+
+	bool called = false, freed = rt_reclaim(c->device, r->w.asked, &called);
+
+	if (called)
+		r->tried |= NPU_MEM_TRIED_RECLAIM;
+	if (!freed)
+		return false;
+	hal_spin_lock(&c->lock);
+	c->rescued_reclaim++;
+	hal_spin_unlock(&c->lock);
+	return true;
+}
+
+/* Before the driver is asked, and after it has refused: in this order, each once. */
+static const struct rescue {
+	uint32_t bit;
+	bool (*fn)(struct request *r);
+} before[] = {
+	{ NPU_MEM_TRIED_RECLAIM, reclaim },
+	{ NPU_MEM_TRIED_GC, collect },
+}, after[] = {
+	{ NPU_MEM_TRIED_EVENTS, wait_events },
+	{ NPU_MEM_TRIED_RELEASE, release_all },
+};
+
+/* Whether something was had, so that the search is worth beginning again. */
+static bool rescued(struct request *r, const struct rescue *list, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (r->over & list[i].bit)
+			continue;
+		r->over |= list[i].bit;
+		if (list[i].fn(r))
+			return true;
+	}
+	return false;
+}
+
+static void lane_let_go(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+
+	hal_spin_lock(&c->lock);
+	if (r->w.lane && c->life == r->w.life)
+		r->w.lane->uses--;
+	hal_spin_unlock(&c->lock);
+}
+
+/* From the driver; plain: one block, which goes back to it when it is free. */
+static int from_driver(struct request *r, bool plain, void **ptr)
+{
+	r->tried |= NPU_MEM_TRIED_DRIVER;
+	return plain ? rt_plain_get(&r->w, ptr) : rt_segment_get(&r->w);
+}
+
+static int obtain(struct request *r, bool plain, void **ptr)
+{
+	int err;
+
+	for (;;) {
+		err = plain ? -ENOENT : search(r, ptr);
+		if (err != -ENOENT)
+			return err;
+		if (rescued(r, before, ARRAY_SIZE(before)))
+			continue;
+		err = from_driver(r, plain, ptr);
+		if (err == -ENOMEM && rescued(r, after, ARRAY_SIZE(after)))
+			continue;
+		if (err == -ENOMEM)
+			return rt_oom(r->w.c, r->w.asked, r->tried, r->w.op);
+		if (err || plain)
+			return err;
+	}
+}
+
+/**
+ * rt_alloc_slow() - allocate where the short way found nothing
+ * @c: the cache
+ * @size: bytes
+ * @stream: for this stream
+ * @ptr: out: the memory
+ * @op: for the error record
+ *
+ * Return: as npu_mem_alloc().
+ */
+int rt_alloc_slow(struct rt_cache *c, size_t size, uint64_t stream, void **ptr, const char *op)
+{
+	struct request r = {
+		.w = {
+			.c = c,
+			.key = { .stream = stream, .pools = true },
+			.asked = size,
+			.op = op,
+		},
+	};
+	struct rt_record before_all;
+	bool plain;
+	int err;
+
+	if (size > RT_REQUEST_MAX)
+		return rt_oom(c, size, 0, op);
+	rt_record_save(&before_all);
+	r.w.size = rt_mem_round(size);
+	r.w.kind = r.w.size > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;
+	plain = !hal_load_relaxed(&rt_mem.caching);
+	r.w.key.use = plain;
+	err = obtain(&r, plain, ptr);
+	lane_let_go(&r);
+	if (!err)
+		rt_record_restore(&before_all);
+	return err;
+}

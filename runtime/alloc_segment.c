@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Segments: memory that the cache gets from the driver, and gives back.
+ *
+ * What is to be given back is taken out of the heap first, so that nobody is given it meanwhile, and
+ * goes to the driver once the streams that used it last have done all that they had been told
+ * until then.
+ */
+#include <stdlib.h>
+
+#include "hal/point.h"
+#include "runtime/alloc.h"
+
+static struct rt_segment *segment_of(struct heap_segment *seg)
+{
+	return container_of(seg, struct rt_segment, seg);
+}
+
+/* ---- getting ------------------------------------------------------------------------------ */
+
+size_t rt_segment_size(uint32_t kind, size_t size)
+{
+	size_t large = hal_load_relaxed(&rt_mem.large_segment);
+
+	if (kind == RT_SMALL)
+		return RT_SMALL_SEGMENT;
+	if (size < large / 2)
+		return large;
+	return (size_t)hal_align_up(size, 2 * RT_MIB);
+}
+
+/* Counts bytes that are on their way; -ENOMEM: the limit does not allow them. */
+static int book(const struct rt_want *w, size_t bytes)
+{
+	struct rt_cache *c = w->c;
+	uint64_t life = w->life, limit, held;
+	int err;
+
+	err = rt_cache_lock(c, &life, w->op);
+	if (err)
+		return err;
+	limit = rt_cache_limit(c);
+	held = c->kind[RT_SMALL].sum.mapped + c->kind[RT_LARGE].sum.mapped + c->reserving;
+	if (held + bytes > limit)
+		err = -ENOMEM;
+	else
+		c->reserving += bytes;
+	rt_cache_unlock(c);
+	if (err)
+		hal_fail(err, w->op, "%zu bytes more than the %llu that are in use would exceed "
+			 "the limit of %llu", bytes, (unsigned long long)held,
+			 (unsigned long long)limit);
+	return err;
+}
+
+static void unbook_locked(struct rt_cache *c, size_t bytes)
+{
+	/* a cache that was dropped meanwhile has begun anew */
+	c->reserving -= bytes < c->reserving ? bytes : c->reserving;
+}
+
+/* The driver's part. */
+static int ask_driver(const struct rt_want *w, size_t bytes, struct rt_segment *s)
+{
+	size_t align = hal_load_relaxed(&rt_mem.align), more = 0;
+	struct hal_context *ctx;
+	uint64_t primary;
+	int err;
+
+	err = rt_device_primary(w->c->device, w->op, &primary);
+	if (err)
+		return err;
+	ctx = hal_context_get(primary, w->op);
+	if (!ctx)
+		return hal_error_last()->code;
+	if (ctx->dev->info.mem_align < align)
+		more = align;
+	err = hal_mem_alloc(ctx, bytes + more, HAL_MEM_HUGE_FIRST, &s->ptr);
+	if (!err) {
+		s->seg.base = (uintptr_t)hal_align_up((uintptr_t)s->ptr, align);
+		s->seg.size = bytes;
+		hal_store_relaxed(&w->c->va_start, (uintptr_t)ctx->dev->info.va_start);
+		hal_store_release(&w->c->va_size, (size_t)ctx->dev->info.va_size);
+	}
+	hal_context_put(ctx);
+	return err;
+}
+
+/* Puts it into the heap; or, if the cache was dropped meanwhile, gives it back. */
+static int adopt(const struct rt_want *w, struct rt_segment *s)
+{
+	bool plain = s->flags & RT_SEGMENT_PLAIN;
+	struct rt_cache *c = w->c;
+	uint64_t life = w->life;
+	struct heap_block *b;
+	struct rt_lane *lane;
+	int err;
+
+	err = rt_lane_lock(c, &life, &w->key, &lane, w->op);
+	if (err) {
+		hal_mem_free(s->ptr);
+		free(s);
+		return err;
+	}
+	unbook_locked(c, s->seg.size);
+	s->kind = w->kind;
+	heap_segment_add(&c->heap, &s->seg, &lane->pool[w->kind], plain);
+	c->device_allocs++;
+	rt_oversize(&c->oversize_segments, s->seg.size, true);
+	rt_trace(c, RT_TRACE_SEGMENT_ALLOC, s->seg.base, s->seg.size, lane->stream);
+	if (plain) {
+		b = heap_segment_use(&s->seg);
+		/* its own stream has to be done, too, before the driver gets it back */
+		rt_use_record(&c->lanes, b, lane);
+		rt_block_took(c, b, w->asked);
+	}
+	rt_figures(c);
+	rt_cache_unlock(c);
+	return 0;
+}
+
+static int get(const struct rt_want *w, size_t bytes, uint32_t flags, void **ptr)
+{
+	struct rt_segment *s = hal_zalloc(sizeof(*s));
+	uint64_t life = w->life;
+	uintptr_t base;
+	int err;
+
+	if (!s)
+		return hal_fail(-ENOMEM, w->op, "no memory");
+	s->flags = flags;
+	err = book(w, bytes);
+	if (err) {
+		free(s);
+		return err;
+	}
+	err = ask_driver(w, bytes, s);
+	if (!err) {
+		base = s->seg.base;
+		err = adopt(w, s);
+		if (!err && ptr)
+			*ptr = (void *)base;
+		return err;
+	}
+	free(s);
+	if (!rt_cache_lock(w->c, &life, w->op)) {
+		unbook_locked(w->c, bytes);
+		rt_cache_unlock(w->c);
+	}
+	return err;
+}
+
+int rt_segment_get(const struct rt_want *w)
+{
+	size_t bytes = rt_segment_size(w->kind, w->size);
+	int err = get(w, bytes, 0, NULL);
+
+	/* better a segment without room for others than none */
+	if (err == -ENOMEM && w->size < bytes)
+		err = get(w, w->size, 0, NULL);
+	return err;
+}
+
+int rt_plain_get(const struct rt_want *w, void **ptr)
+{
+	return get(w, w->size, RT_SEGMENT_PLAIN, ptr);
+}
+
+/* ---- giving back ---------------------------------------------------------------------------- */
+
+/* How long streams are waited for; inside a callback only those that are done count. */
+static bool done_by(const struct hal_point *p, uint64_t deadline)
+{
+	return !p->seq || !hal_point_drain(p, rt_time_left(deadline));
+}
+
+static bool wanted(const struct rt_cache *c, const struct rt_segment *s,
+		   const struct rt_release *what)
+{
+	const struct rt_lane *lane = s->seg.pool->owner;
+
+	if (s->seg.used || s->flags)
+		return false;
+	if (c->heap.clock - s->seg.since < what->age || s->seg.size < what->oversize)
+		return false;
+	return what->every || lane->group == what->group;
+}
+
+/* It stays in the heap, but nobody finds it there; it is not freed when the cache is dropped. */
+static void take_out_locked(struct rt_cache *c, struct rt_segment *s)
+{
+	const struct rt_lane *lane = s->seg.pool->owner;
+
+	heap_settle(&c->heap, s->seg.pool);
+	s->away = heap_shrink_begin(&c->heap, s->seg.first, s->seg.base, s->seg.size);
+	s->flags |= RT_SEGMENT_OUT;
+	if (!hal_stream_last(lane->stream, &s->point))
+		s->point.seq = 0;
+	c->reserving += s->seg.size;
+}
+
+static void put_back_locked(struct rt_cache *c, struct rt_segment *s)
+{
+	c->reserving -= s->seg.size;
+	s->flags &= ~RT_SEGMENT_OUT;
+	heap_grow_end(&c->heap, s->away, true);
+}
+
+/* Its memory is the driver's. */
+static void gone_locked(struct rt_cache *c, struct rt_segment *s)
+{
+	const struct rt_lane *lane = s->seg.pool->owner;
+
+	rt_trace(c, RT_TRACE_SEGMENT_FREE, s->seg.base, s->seg.size, lane->stream);
+	heap_segment_del(&c->heap, &s->seg);
+	c->device_frees++;
+	rt_oversize(&c->oversize_segments, s->seg.size, false);
+}
+
+static struct rt_segment *collect_locked(struct rt_cache *c, const struct rt_release *what)
+{
+	struct rt_segment *out = NULL, *s;
+	uint64_t bytes = 0;
+	struct hal_list *n;
+
+	hal_list_for_each(n, &c->heap.segments) {
+		if (bytes >= what->bytes)
+			break;
+		s = segment_of(hal_list_entry(n, struct heap_segment, node));
+		if (!wanted(c, s, what))
+			continue;
+		bytes += s->seg.size;
+		take_out_locked(c, s);
+		s->next = out;
+		out = s;
+	}
+	rt_figures(c);
+	return out;
+}
+
+/* Frees what its streams are done with; the others go back. Return: bytes that were freed. */
+static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t life,
+			  uint64_t deadline)
+{
+	struct rt_segment *s, *next;
+	uint64_t bytes = 0;
+	bool done, ours;
+
+	for (s = out; s; s = next) {
+		next = s->next;
+		done = done_by(&s->point, deadline);
+		if (done)
+			hal_mem_free(s->ptr);
+		hal_spin_lock(&c->lock);
+		/* dropped: its memory went with the device, its lane as well */
+		ours = c->life == life;
+		if (ours && done) {
+			c->reserving -= s->seg.size;
+			bytes += s->seg.size;
+			gone_locked(c, s);
+		} else if (ours) {
+			put_back_locked(c, s);
+		}
+		if (ours)
+			rt_figures(c);
+		hal_spin_unlock(&c->lock);
+		if (done || !ours)
+			free(s);
+	}
+	return bytes;
+}
+
+uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
+{
+	int64_t timeout_ms = hal_option_int(rt_options, "op_timeout_ms");
+	uint64_t deadline = hal_sys_deadline(timeout_ms), life = 0, bytes = 0;
+	struct rt_record before;
+	struct rt_segment *out;
+
+	rt_record_save(&before);
+	if (!rt_cache_lock(c, &life, "mem_free")) {
+		rt_cache_reap(c, UINT32_MAX);
+		out = collect_locked(c, what);
+		rt_cache_unlock(c);
+		bytes = give_back(c, out, life, deadline);
+	}
+	rt_record_restore(&before);
+	return bytes;
+}
+
+/* Of a block that was asked for while the cache was off: it goes as it is freed. */
+void rt_segment_dead_locked(struct rt_cache *c, struct heap_segment *seg)
+{
+	struct rt_segment *s = segment_of(seg);
+
+	gone_locked(c, s);
+	s->next = c->dead;
+	c->dead = s;
+}
+
+void rt_segments_bury(struct rt_segment *dead)
+{
+	struct rt_record before;
+	struct rt_segment *s;
+
+	rt_record_save(&before);
+	while ((s = dead)) {
+		dead = s->next;
+		hal_mem_free(s->ptr);
+		free(s);
+	}
+	rt_record_restore(&before);
+}
+
+/* Those whose memory went with their context; who has one out frees it himself. */
+void rt_segments_forget(struct hal_list *segments)
+{
+	struct hal_list *n, *tmp;
+	struct rt_segment *s;
+
+	hal_list_for_each_safe(n, tmp, segments) {
+		s = segment_of(hal_list_entry(n, struct heap_segment, node));
+		if (!(s->flags & RT_SEGMENT_OUT))
+			free(s);
+	}
+}
