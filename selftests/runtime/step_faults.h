@@ -320,6 +320,8 @@ static void first_child(const void *arg)
 		step_plan.rule = f->rule;
 		step_arm(STEP_FAULT, 0, step_report->at, STEP_MINE);
 		rc = s.fn();
+		if (is_ready())
+			let_tasks_end(rc);
 		hit = step_disarm();
 		step_report->hit = step_hit;
 		step_report->steps += hit;
