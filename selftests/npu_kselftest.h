@@ -14,7 +14,8 @@
  * - The watchdog of a test (30 s, or what TEST_F_TIMEOUT() says) is longer
  *   under sanitizers, and $NPU_TEST_SLOWER times as long.
  * - The library is initialised by need, whatever CONFIG_OPT_LAZY_INIT is. A test
- *   about the configuration's own default says unsetenv("NPU_LAZY_INIT").
+ *   about the configuration's own default says unsetenv("NPU_LAZY_INIT"). Nor do
+ *   submissions wait, whatever CONFIG_OPT_LAUNCH_BLOCKING is: NPU_LAUNCH_BLOCKING.
  * - "PROGRAM GLOB" runs the tests whose FIXTURE.TEST matches, "PROGRAM -l"
  *   lists them.
  *
@@ -178,6 +179,7 @@ static inline int npu_test_main(int argc, char **argv)
 	size_t nr = 0;
 
 	setenv("NPU_LAZY_INIT", "1", 1);
+	setenv("NPU_LAUNCH_BLOCKING", "0", 1);
 	/* a child's last lines must not be lost in a buffer */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (f = __fixture_list; f; f = f->next)

@@ -22,6 +22,8 @@
 
 #define FOREVER NPU_WAIT_FOREVER
 #define PLACE ((uint64_t)(uintptr_t)__builtin_return_address(0))
+/* Where launch_bad() says that it is. */
+#define BAD_PLACE 0xbadu
 /* Time that nothing in these tests may need: a bug, not a slow machine. */
 #define LONG_MS 20000
 
@@ -151,7 +153,9 @@ static inline int launch_inc(struct bed *b, uint64_t s, void *addr, uint64_t by)
 /* A task that fails with -EFAULT: its address is nobody's. */
 static inline int launch_bad(struct bed *b, uint64_t s)
 {
-	return launch_inc(b, s, (void *)(uintptr_t)64, 1);
+	struct npu_simnpu_inc_args a = { 64, 1 };
+
+	return hal_stream_launch(s, b->inc, 1, &a, sizeof(a), BAD_PLACE);
 }
 
 static inline int launch_delay(struct bed *b, uint64_t s, uint64_t ns)

@@ -139,7 +139,7 @@ TEST_F(stream_error, several_are_listed_in_order)
 		EXPECT_EQ(s, e.stream);
 		EXPECT_EQ(p[i].seq, e.seq);
 		EXPECT_EQ(3 - (uint64_t)i, e.more);
-		EXPECT_EQ(PLACE, e.place);
+		EXPECT_EQ(BAD_PLACE, e.place);
 		EXPECT_STREQ("launch", e.op);
 		EXPECT_STREQ(tag, e.tag);
 	}

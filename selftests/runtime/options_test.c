@@ -16,6 +16,7 @@ FIXTURE_SETUP(options)
 {
 	snprintf(path, sizeof(path), "/tmp/npu-options-%d", (int)getpid());
 	unsetenv("NPU_LAZY_INIT");
+	unsetenv("NPU_LAUNCH_BLOCKING");
 	setenv("NPU_SIMNPU_DEVICES", "2", 1);
 }
 

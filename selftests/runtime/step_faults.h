@@ -131,6 +131,19 @@ static struct npu_device_health health_of(int device)
 	return h;
 }
 
+/* A thread of the library that met the fault may say so a moment after the call has returned. */
+static struct npu_device_health health_with_fault(int device)
+{
+	struct npu_device_health h = health_of(device);
+	int ms;
+
+	for (ms = 0; h.state == NPU_DEVICE_OPEN && ms < LONG_MS; ms++) {
+		usleep(1000);
+		h = health_of(device);
+	}
+	return h;
+}
+
 /*
  * The device says what it has; device 1 may have been stopped or closed by the call, and one that
  * could not be opened is closed.
@@ -138,7 +151,7 @@ static struct npu_device_health health_of(int device)
 static void check_health(const struct fault *f)
 {
 	int device = device_of(f), state = is_lost(f) ? NPU_DEVICE_LOST : NPU_DEVICE_FAULTED;
-	struct npu_device_health h = health_of(device);
+	struct npu_device_health h = health_with_fault(device);
 
 	if ((device && h.state != state) || (!obj.q && h.state == NPU_DEVICE_CLOSED))
 		return;
@@ -320,7 +333,12 @@ static void first_child(const void *arg)
 		step_plan.rule = f->rule;
 		step_arm(STEP_FAULT, 0, step_report->at, STEP_MINE);
 		rc = s.fn();
+		/* to wait for them is no task, but a thing that the device does */
+		if (is_ready() && !strncmp(f->rule, "task", 4))
+			let_tasks_end(rc);
 		hit = step_disarm();
+		if (hit && is_ready())
+			let_tasks_end(rc);
 		step_report->hit = step_hit;
 		step_report->steps += hit;
 		step_report->borne += hit && rc == s.want;
