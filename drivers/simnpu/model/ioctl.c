@@ -12,7 +12,7 @@
 #include "drivers/simnpu/options.h"
 #include "drivers/simnpu/simnpu_test.h"
 
-#define ARG_MAX_SIZE 256u
+#define ARG_MAX_SIZE 512u
 
 /**
  * struct ioctl_desc - an ioctl
@@ -48,6 +48,8 @@ static uint64_t device_caps(const struct model_device *dev)
 		caps |= SIMNPU_CAP_MODULE_FILE | SIMNPU_CAP_MODULE_DATA;
 	if (dev->strict)
 		caps |= SIMNPU_CAP_STRICT;
+	if (model_named())
+		caps |= SIMNPU_CAP_EXPORT;
 	return caps;
 }
 
@@ -102,6 +104,8 @@ static int io_info(struct model_file *f, void *arg)
 		.queue_quota = (uint32_t)model_quota(MODEL_QUEUES),
 		.event_quota = (uint32_t)model_quota(MODEL_EVENTS),
 	};
+	if (model_named())
+		i->number = model_instance_number(dev, &i->slot);
 	model_state_info(dev, i);
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);
 	snprintf(i->bus, sizeof(i->bus), "simnpu%u", dev->index);
@@ -117,11 +121,15 @@ static int io_time(struct model_file *f, void *arg)
 	return 0;
 }
 
-static int io_unsupported(struct model_file *f, void *arg)
+/* MEM_EXPORT and MEM_IMPORT: between the processes of a named instance. */
+static int io_mem_export(struct model_file *f, void *arg)
 {
-	(void)f;
-	(void)arg;
-	return -EOPNOTSUPP;
+	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? model_mem_export(f, arg) : -EOPNOTSUPP;
+}
+
+static int io_mem_import(struct model_file *f, void *arg)
+{
+	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? model_mem_import(f, arg) : -EOPNOTSUPP;
 }
 
 #define WRAP(name, type)						\
@@ -187,8 +195,8 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(MEM_DESTROY, io_mem_destroy, ZERO(AT(simnpu_mem_free, flags))),
 	ENTRY(MEM_REGISTER, io_mem_register, ZERO(AT(simnpu_register, flags))),
 	ENTRY(MEM_WINDOW, io_mem_window, ZERO(AT(simnpu_window, pad))),
-	ENTRY(MEM_EXPORT, io_unsupported, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
-	ENTRY(MEM_IMPORT, io_unsupported, ZERO(AT(simnpu_import, flags))),
+	ENTRY(MEM_EXPORT, io_mem_export, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
+	ENTRY(MEM_IMPORT, io_mem_import, ZERO(AT(simnpu_import, flags), AT(simnpu_import, pad))),
 	ENTRY(VM_RESERVE, io_vm_reserve, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
 	ENTRY(VM_RELEASE, io_vm_release,
 	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
@@ -205,8 +213,10 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(QUEUE_ABORT, io_queue_abort, ZERO(AT(simnpu_abort, flags))),
 	ENTRY(QUEUE_AT, io_queue_at, ZERO(AT(simnpu_at, pad))),
 	ENTRY(QUEUE_EXPORT, io_queue_export,
-	      ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
-	ENTRY(QUEUE_IMPORT, io_queue_import, ZERO(AT(simnpu_import, flags))),
+	      ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad), AT(simnpu_export, to_slot),
+		   AT(simnpu_export, share))),
+	ENTRY(QUEUE_IMPORT, io_queue_import,
+	      ZERO(AT(simnpu_import, flags), AT(simnpu_import, share), AT(simnpu_import, pad))),
 	ENTRY(EVENT_CREATE, io_event_create,
 	      ZERO(AT(simnpu_event, flags), AT(simnpu_event, pad))),
 	ENTRY(EVENT_DESTROY, io_event_destroy, HANDLE),

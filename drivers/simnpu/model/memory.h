@@ -98,6 +98,9 @@ enum model_access { MODEL_READ, MODEL_WRITE, MODEL_REWRITE };
  * @access: SIMNPU_VM_*: what may be done with it
  * @used: allocated
  * @huge: its pages were asked to be huge
+ * @file: descriptor of the file that it lies in, plus 1; 0: in none. See share.c
+ * @object: number of that file, if another process may have it
+ * @foreign: it is another process's, and not in this one's account
  * @apart: its bytes are mapped elsewhere, or nowhere: see vm.c
  */
 struct model_extent {
@@ -109,6 +112,9 @@ struct model_extent {
 	uint32_t access;
 	bool used;
 	bool huge;
+	bool foreign;
+	int file;
+	uint64_t object;
 	bool apart;
 };
 
@@ -188,6 +194,8 @@ bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, cha
 		       struct hal_range *range);
 int model_memory_charge(struct model_memory *m, uint64_t size);
 void model_memory_uncharge(struct model_memory *m, uint64_t size);
+void model_memory_forget(struct model_memory *m, const struct model_extent *e);
+void model_memory_publish(struct model_memory *m, struct model_extent *e, uint64_t bytes);
 int model_memory_clear(struct model_memory *m, uint64_t addr, uint64_t size);
 bool model_poison_add(struct model_memory *m, uint64_t addr, uint64_t size);
 bool model_poison_drop(struct model_memory *m, const struct hal_range *r);
@@ -195,6 +203,10 @@ void model_poison_limit(struct model_memory *m, struct model_extent *e);
 void model_poison_clear(struct model_memory *m);
 int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		      enum model_access access, char **host);
+/* share.c */
+void model_share_in_child(void);
+int model_share_alloc(struct model_memory *m, struct model_extent *e);
+int model_share_free(struct model_memory *m, struct model_extent *e);
 /* account.c */
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);
@@ -239,6 +251,7 @@ struct model_mapping {
  * @physical: device memory without an address of its own
  * @hit: an uncorrectable error had hit it when it was unmapped, in the generation before this one;
  *	0: none had
+ * @share: what another process's memory is called in the file of the instance, 0: it is ours
  */
 struct model_mem {
 	struct hal_list node;
@@ -253,6 +266,7 @@ struct model_mem {
 	bool physical;
 	struct model_mapping *mapping;
 	uint32_t hit;
+	uint32_t share;
 };
 
 #endif /* DRIVERS_SIMNPU_MODEL_MEMORY_H */
