@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/alloc.h"
+#include "runtime/file.h"
 
 struct rt_device rt_devices[RT_DEVICES];
 
@@ -557,6 +558,8 @@ static int destroy_contexts(struct rt_device *dev, const struct hal_device *hal,
 	pthread_mutex_unlock(&dev->lock);
 	if (err)
 		return err;
+	/* the streams are drained, but files may be read and written in none */
+	err = rt_io_settle(0, (int)(dev - rt_devices), deadline);
 	for (i = 0; i < l.nr && !err; i++) {
 		err = hal_context_destroy(l.h[i], rt_time_left(deadline));
 		if (err != -ETIMEDOUT && err != -ENOMEM)

@@ -26,6 +26,8 @@ enum {
 	OPT_EXIT_TIMEOUT_MS,
 	OPT_STREAM_POOL_SIZE,
 	OPT_STREAM_LEASE_MAX,
+	OPT_IO_URING,
+	OPT_IO_WINDOW,
 	OPT_MEM_CACHING,
 	OPT_MEM_MAX_SPLIT,
 	OPT_MEM_ROUNDING,
@@ -103,6 +105,18 @@ const struct hal_option rt_options[] = {
 		.name = "stream_lease_max", .type = HAL_OPTION_INT,
 		.def = STR(CONFIG_OPT_STREAM_LEASE_MAX), .min = 1, .max = 65536,
 		.help = "Streams that npu_stream_lease() may make on a device.",
+	},
+	[OPT_IO_URING] = {
+		.name = "io_uring", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_IO_URING) ? "1" : "0",
+		.help = "Whether files are read and written by io_uring, where the build, the "
+			"machine and the kernel have it; else by threads.",
+	},
+	[OPT_IO_WINDOW] = {
+		.name = "io_window", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_IO_WINDOW) ? "1" : "0",
+		.help = "Whether files are read straight into device memory, and written from "
+			"there, where the device has a window for it; else through buffers.",
 	},
 	[OPT_MEM_CACHING] = {
 		.name = "mem_caching", .type = HAL_OPTION_BOOL,

@@ -21,3 +21,4 @@ have HAVE_ASAN '' -fsanitize=address,undefined
 have HAVE_TSAN '' -fsanitize=thread
 have HAVE_ZLIB zlib.h -lz
 have HAVE_STATIC '' -static
+have HAVE_LIBURING liburing.h

@@ -116,6 +116,13 @@
 						      NPU_COPY_AUTO, obj.s))		\
 	NEED(npu_memset, npu_memset(obj.q, 0, 8))					\
 	NEED(npu_memset_async, npu_memset_async(obj.p, 0, 8, obj.s))			\
+	NEED(npu_file_open, npu_file_open(obj.path, NPU_FILE_READ, &obj.f_out))		\
+	NEED(npu_file_close, npu_file_close(new_file()))				\
+	NEED(npu_file_size, npu_file_size(obj.file, &obj.u64))				\
+	NEED(npu_file_read, npu_file_read(obj.file, 0, obj.q, 64))			\
+	NEED(npu_file_write, npu_file_write(obj.file, 0, obj.q, 64))			\
+	NEED(npu_file_read_async, npu_file_read_async(obj.s, obj.file, 0, obj.p, 64))	\
+	NEED(npu_file_write_async, npu_file_write_async(obj.s, obj.file, 0, obj.p, 64))	\
 	NEED(npu_module_load, npu_module_load(GOOD_MODULE, &obj.module))		\
 	NEED(npu_module_load_data, bad_image(npu_module_load_data(obj.text, 8, &obj.m_out))) \
 	NEED(npu_module_unload, npu_module_unload(obj.module, 5000))			\

@@ -22,6 +22,7 @@ static struct {
 	npu_context ctx, ctx_out;
 	npu_module module, m_out;
 	npu_kernel k, k_out;
+	npu_file file, f_out;
 	struct npu_guard g, unused;
 	struct npu_device_info info;
 	struct npu_device_health health;
@@ -34,7 +35,7 @@ static struct {
 	struct npu_mem_stats stats;
 	double fraction;
 	void *p, *q, *out, *page;
-	char text[64];
+	char text[64], path[64];
 	size_t size;
 	uint64_t u64;
 	int64_t i64;
@@ -146,6 +147,17 @@ static npu_context new_context(void)
 	return c;
 }
 
+static npu_file new_file(void)
+{
+	npu_file f = obj.file;
+
+	spare(true);
+	if (is_ready())
+		npu_file_open(obj.path, NPU_FILE_READ, &f);
+	spare(false);
+	return f;
+}
+
 static int take_fd(int err)
 {
 	if (!err)
@@ -204,7 +216,8 @@ static const struct result {
 } results[] = {
 #define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
 	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
-	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
+	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0),
+	RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
 	RESULT(n, -1), RESULT(fd, -1),
 };
 
@@ -240,6 +253,15 @@ static int left_behind(const struct call *c)
 	return wrong;
 }
 
+/* A file that is nowhere, and stays open: before anybody counts descriptors. */
+static __attribute__((constructor)) void make_file_for_calls(void)
+{
+	int fd = memfd_create("calls", MFD_CLOEXEC);
+
+	if (!ftruncate(fd, 1 << 20))
+		snprintf(obj.path, sizeof(obj.path), "/proc/self/fd/%d", fd);
+}
+
 /* What needs no library. */
 static void set_sizes(void)
 {
@@ -264,6 +286,7 @@ static inline int set_up(void)
 	       npu_event_create(NPU_EVENT_TIMING, &obj.t) || npu_event_record(obj.t, obj.s) ||
 	       npu_event_sync(obj.t, 5000) || npu_context_create(0, &obj.ctx) ||
 	       npu_malloc(4096, 0, &obj.p) || npu_malloc(4096, 0, &obj.q) ||
+	       npu_file_open(obj.path, NPU_FILE_READ | NPU_FILE_WRITE, &obj.file) ||
 	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
 }
 

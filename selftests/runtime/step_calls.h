@@ -509,12 +509,28 @@ static int block_of_its_own(void)
 	return err;
 }
 
+/* With all that the first one makes: threads, and a context's own. */
+static int file_in_stream(bool write)
+{
+	npu_stream s = new_stream();
+	int err, end;
+
+	err = write ? npu_file_write_async(s, obj.file, 100, obj.p, 4000) :
+		      npu_file_read_async(s, obj.file, 100, obj.p, 4000);
+	end = npu_stream_sync(s, LONG_MS);
+	stream_off(s);
+	return err ? err : end;
+}
+
 #define EXTRA_CALLS(X)								\
 	X(npu_mem_alloc, npu_mem_alloc(64 << 20, obj.s, &obj.out), 0)		\
 	X(npu_mem_alloc, block_of_its_own(), 0)					\
 	X(npu_mem_free, npu_mem_free(new_block(1 << 20)), 0)			\
 	X(npu_mem_record_stream, record_and_free(), 0)				\
 	X(npu_mem_empty_cache, empty_cache(), 0)				\
+	X(npu_file_read, npu_file_read(obj.file, 1, obj.q, 4096), 0)		\
+	X(npu_file_read_async, file_in_stream(false), 0)			\
+	X(npu_file_write_async, file_in_stream(true), 0)			\
 	X(npu_free, free_memory(), 0)						\
 	X(npu_free_host, free_pinned(), 0)					\
 	X(npu_malloc, npu_malloc(64 << 20, 0, &obj.out), 0)			\
