@@ -156,6 +156,12 @@ static const struct hal_error_entry catalogue[] = {
 	     "A handle used after its destroy; streams kept over npu_device_reset(), "
 	     "npu_device_restart() or npu_finalize().",
 	     "Make the object anew, and forget the old handle."),
+	CODE(EUCLEAN,
+	     "The file that processes share an instance by cannot be trusted.",
+	     "Option simnpu_instance: a file of that name that others can read or write, or of "
+	     "another version of the library.",
+	     "Remove the file that the log names while no process uses the instance, or take "
+	     "another name."),
 	CODE(ECANCELED,
 	     "What was waited for was discarded.",
 	     "npu_stream_abort() or npu_device_stop() while a thread waited; a task behind a "
@@ -176,6 +182,10 @@ static const struct hal_error_entry catalogue[] = {
 	     "answer of a call.",
 	     "The device's own software hangs, or has crashed.",
 	     "npu_device_restart(); if it happens again, see to the firmware."),
+	CODE(EOWNERDEAD,
+	     "The process that made the key has ended.",
+	     "npu_ipc_import() of a key of a process that has crashed, was killed, or was done.",
+	     "Start it again, and get a new key; memory that was imported before stays."),
 	CODE(EHWPOISON,
 	     "The memory was hit by an uncorrectable error: what was in it is lost.",
 	     "A hardware fault of the device's memory.",

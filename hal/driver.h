@@ -38,6 +38,7 @@ struct hal_module;
  * struct hal_device_info - what a device is and can do
  * @caps: NPU_CAP_*
  * @mem_total: bytes of device memory
+ * @mem_used: bytes of it that were in use, of whomever, when this was asked
  * @va_start: lowest device address; may be 0 before the device is open
  * @va_size: bytes of device addresses; no host pointer lies among them, as long as the process
  *	lives: when the device is closed they stay reserved
@@ -60,6 +61,7 @@ struct hal_module;
 struct hal_device_info {
 	uint64_t caps;
 	uint64_t mem_total;
+	uint64_t mem_used;
 	uint64_t va_start;
 	uint64_t va_size;
 	uint64_t mem_align;
@@ -453,6 +455,13 @@ struct hal_event_ops {
  *	NPU_CAP_IPC, as is the next
  * @import_fd: make the memory that a descriptor stands for; sets size. Return: 0, -EINVAL (no such
  *	descriptor), -ENOMEM
+ * @export_key: make a key, a text, for other processes, of the byte at @offset of memory of @alloc;
+ *	flags: HAL_IPC_*. Only with NPU_CAP_IPC_MEM, as are the next two. Return: 0, -EOPNOTSUPP (not
+ *	this memory), -EMFILE, -ENOMEM, -EBUSY
+ * @allow: let processes import what keys were made of. Return: 0, -ENOENT (none was), -ENOSPC
+ * @import_key: make the memory that a key names; sets addr, size, real_size and entry; @free gives it
+ *	back. Return: 0, -EINVAL (not a key), -EXDEV (not of this device), -EOWNERDEAD, -ESTALE,
+ *	-EACCES, -ETIMEDOUT, -ENOSPC, -ENOMEM, -EMFILE
  *
  * [C-MEM-3] An address is a multiple of mem_align, lies in va_start … va_start + va_size, and
  * belongs to one allocation of one device at a time. [C-MEM-4] What a copy or fill wrote, a
@@ -480,6 +489,9 @@ struct hal_memory_ops {
 	int (*protect)(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access);
 	int (*export_fd)(struct hal_memory *m, int *fd);
 	int (*import_fd)(struct hal_memory *m, int fd);
+	int (*export_key)(struct hal_memory *m, size_t offset, uint32_t flags, char *key);
+	int (*allow)(struct hal_memory *m, const int32_t *pids, size_t n);
+	int (*import_key)(struct hal_memory *m, const char *key);
 };
 
 /**

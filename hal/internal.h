@@ -437,6 +437,7 @@ int hal_memory_check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flag
 /* Makes it part of its context; the last step, after which it may be freed at any moment. */
 int hal_memory_attach(struct hal_memory *m, const char *op);
 void hal_memory_detach(struct hal_memory *m);
+bool hal_memory_insert(struct hal_memory *m);
 /* With hal_map_lock held for writing. Whoever gets true has the allocation to let go. */
 bool hal_memory_take_out_locked(struct hal_memory *m);
 /* Its kind, after what may be done with it, or its content, has changed. */

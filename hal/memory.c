@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "hal/internal.h"
+#include "hal/ipc.h"
 
 #define MEM_FLAGS (HAL_MEM_HUGE_FIRST | HAL_MEM_HUGE_ONLY)
 
@@ -78,7 +79,8 @@ void hal_memory_del_device(struct hal_device *dev)
 	pthread_rwlock_unlock(&hal_map_lock);
 }
 
-static bool insert(struct hal_memory *m)
+/* Makes it found by its addresses; nobody may free it until it is attached. */
+bool hal_memory_insert(struct hal_memory *m)
 {
 	bool ok;
 
@@ -122,8 +124,9 @@ static void undo(struct hal_memory *m)
 	case HAL_MEMORY_GUARDED:	/* a mapping, which does not come here */
 	case HAL_MEMORY_APART:		/* nor does this */
 		ops->free(m);
-		atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
-					  memory_order_relaxed);	/* a statistic */
+		if (!(m->flags & HAL_MEM_IMPORTED))
+			atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
+						  memory_order_relaxed);	/* a statistic */
 		break;
 	case HAL_MEMORY_HOST:
 		ops->host_free(m);
@@ -252,7 +255,7 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 			hal_driver_failed(rc, op, ctx->dev, fills);
 		goto free;
 	}
-	if (!insert(m)) {
+	if (!hal_memory_insert(m)) {
 		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
 				 "device %d gave memory at %p that is another's",
 				 ctx->dev->ordinal, m->addr);
@@ -343,7 +346,7 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 	if (!m)
 		return too_much(ctx, size, HAL_MEMORY_REGISTERED, op);
 	m->addr = ptr;
-	if (!insert(m)) {
+	if (!hal_memory_insert(m)) {
 		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
 				 "some of the %zu bytes at %p is registered or ours", size, ptr);
 		goto free;
@@ -376,7 +379,8 @@ static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 		return 0;
 	pthread_rwlock_wrlock(&hal_map_lock);
 	m = hal_memory_at((uint64_t)(uintptr_t)ptr);
-	if (m && m->addr == ptr && hal_memory_plain(m->kind) == kind && !m->making && !m->reserve)
+	if (m && m->addr == ptr && hal_memory_plain(m->kind) == kind && !m->making &&
+	    !m->reserve && !(m->flags & HAL_MEM_IMPORTED))
 		ours = hal_memory_take_out_locked(m);
 	pthread_rwlock_unlock(&hal_map_lock);
 	if (!ours)

@@ -43,6 +43,7 @@ enum hal_memory_kind {
  * @mapped: of a mapping: the driver has made it
  * @access: of a mapping: HAL_VM_*
  * @handle: of memory without an address; 0: it was destroyed
+ * @entry: of imported memory: offset of the byte that the key named
  */
 struct hal_memory {
 	struct kref ref;
@@ -61,6 +62,7 @@ struct hal_memory {
 	struct hal_memory *other;
 	uint32_t access;
 	uint64_t handle;
+	size_t entry;
 };
 
 /**

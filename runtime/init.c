@@ -137,6 +137,8 @@ static int ask_devices(const struct rt_visible *v)
 		err = hal_driver_info(v->drv, v->index[i], &info);
 		if (err)
 			return err;
+		/* what changes all the time is not kept */
+		info.mem_used = 0;
 		if (memcmp(&info, &rt.info[i], sizeof(info)))
 			rt.info[i] = info;
 	}

@@ -35,6 +35,8 @@ static void mem_destroy(struct hal_memory *m)
 	struct simnpu_mem_free f = { .handle = to_memory(m)->handle };
 	int err;
 
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		simnpu_ipc_forget(simnpu_device_of(m->ctx), f.handle);
 	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_DESTROY, &f);
 	if (err)
 		hal_warn(HAL_LOG_DRIVER, "simnpu%u: memory %u: destroy: error %d",
@@ -279,6 +281,29 @@ static int protect(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32
 	return 0;
 }
 
+/* ---- memory that processes share ------------------------------------------------------ */
+
+static int export_key(struct hal_memory *m, size_t offset, uint32_t flags, char *key)
+{
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return -EOPNOTSUPP;	/* not asked: no capability */
+	return simnpu_ipc_export(m, to_memory(m)->handle, offset, flags, key);
+}
+
+static int allow(struct hal_memory *m, const int32_t *pids, size_t n)
+{
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return -EOPNOTSUPP;
+	return simnpu_ipc_allow(m, to_memory(m)->handle, pids, n);
+}
+
+static int import_key(struct hal_memory *m, const char *key)
+{
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return -EOPNOTSUPP;
+	return simnpu_ipc_import(m, key, &to_memory(m)->handle);
+}
+
 const struct hal_memory_ops simnpu_memory_ops = {
 	.obj_size = sizeof(struct simnpu_memory),
 	.alloc = mem_alloc,
@@ -291,6 +316,9 @@ const struct hal_memory_ops simnpu_memory_ops = {
 	.fill = mem_fill,
 	.window_open = window_open,
 	.window_close = window_close,
+	.export_key = export_key,
+	.allow = allow,
+	.import_key = import_key,
 	.reserve = reserve,
 	.release = release,
 	.create = mem_create,

@@ -13,6 +13,7 @@
 #include "npu/event.h"
 #include "npu/guard.h"
 #include "npu/init.h"
+#include "npu/ipc.h"
 #include "npu/io.h"
 #include "npu/kernel.h"
 #include "npu/memory.h"

@@ -143,6 +143,7 @@ enum npu_fail_mode {
 #define NPU_CAP_BF16		(1ull << 18)	/* bf16 arithmetic */
 #define NPU_CAP_INF_NAN		(1ull << 19)	/* INF and NAN are kept, not saturated */
 #define NPU_CAP_HOST_TASK	(1ull << 20)	/* tasks that the host carries out: file I/O */
+#define NPU_CAP_IPC_MEM		(1ull << 21)	/* memory shared between processes, by keys */
 
 #ifdef __cplusplus
 }

@@ -89,6 +89,10 @@
 	NEED(npu_guard_device, end_of(npu_guard_device(&obj.g, 0)))			\
 	NEED(npu_guard_stream, end_of(npu_guard_stream(&obj.g, obj.s)))			\
 	NEED(npu_guard_secondary, end_of(npu_guard_secondary(&obj.g)))			\
+	NEED(npu_ipc_export, alone(npu_ipc_export(obj.p, 0, obj.key)))			\
+	NEED(npu_ipc_allow, alone(npu_ipc_allow(obj.p, &(int32_t){ 1 }, 1)))			\
+	NEED(npu_ipc_import, alone(npu_ipc_import("x", 0, &obj.out)))			\
+	NEED(npu_ipc_close, npu_ipc_close(NULL))					\
 	NEED(npu_malloc, npu_malloc(64, 0, &obj.out))					\
 	NEED(npu_free, npu_free(NULL))							\
 	NEED(npu_malloc_host, npu_malloc_host(64, 0, &obj.out))				\

@@ -29,6 +29,7 @@ static struct {
 	struct npu_stream_info stream;
 	struct npu_pointer_info pointer;
 	struct npu_option_info option;
+	char key[NPU_IPC_KEY_SIZE];
 	struct npu_error error;
 	struct npu_error_info explained;
 	struct npu_mem_block block;
@@ -55,6 +56,12 @@ static void spare(bool on)
 static int callback(void *arg)
 {
 	return 0;
+}
+
+/* Devices of one process alone share nothing. */
+static int alone(int rc)
+{
+	return rc == -EOPNOTSUPP ? 0 : rc;
 }
 
 static void nothing(void *arg)
