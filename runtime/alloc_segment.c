@@ -79,8 +79,8 @@ static int ask_driver(const struct rt_want *w, size_t bytes, struct rt_segment *
 	if (!err) {
 		s->seg.base = (uintptr_t)hal_align_up((uintptr_t)s->ptr, align);
 		s->seg.size = bytes;
-		hal_store_relaxed(&w->c->va_start, (uintptr_t)ctx->dev->info.va_start);
-		hal_store_release(&w->c->va_size, (size_t)ctx->dev->info.va_size);
+		rt_cache_range(w->c, (uintptr_t)ctx->dev->info.va_start,
+			       (size_t)ctx->dev->info.va_size);
 	}
 	hal_context_put(ctx);
 	return err;
@@ -251,7 +251,7 @@ static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t l
 		done = done_by(&s->point, deadline);
 		if (done)
 			hal_mem_free(s->ptr);
-		hal_spin_lock(&c->lock);
+		rt_bias_lock(&c->lock);
 		/* dropped: its memory went with the device, its lane as well */
 		ours = c->life == life;
 		if (ours && done) {
@@ -263,7 +263,7 @@ static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t l
 		}
 		if (ours)
 			rt_figures(c);
-		hal_spin_unlock(&c->lock);
+		rt_bias_unlock(&c->lock);
 		if (done || !ours)
 			free(s);
 	}
