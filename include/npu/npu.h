@@ -20,5 +20,6 @@
 #include "npu/option.h"
 #include "npu/stream.h"
 #include "npu/types.h"
+#include "npu/vmm.h"
 
 #endif /* NPU_NPU_H */

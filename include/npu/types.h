@@ -38,6 +38,8 @@ typedef struct npu_context { uint64_t h; } npu_context;
 typedef struct npu_module { uint64_t h; } npu_module;
 /** struct npu_kernel - a function that can be launched */
 typedef struct npu_kernel { uint64_t h; } npu_kernel;
+/** struct npu_vm_memory - device memory without an address, to be mapped */
+typedef struct npu_vm_memory { uint64_t h; } npu_vm_memory;
 
 #ifdef __cplusplus
 #define NPU_HANDLE(type, value) (type{ (value) })

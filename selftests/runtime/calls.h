@@ -101,6 +101,16 @@
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
 	NEED(npu_mem_set_safe, npu_mem_set_safe(obj.p))					\
+	NEED(npu_vm_get_granularity, npu_vm_get_granularity(0, &obj.size))		\
+	NEED(npu_vm_reserve, npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.out))		\
+	NEED(npu_vm_release, npu_vm_release(new_addresses()))				\
+	NEED(npu_vm_create, npu_vm_create(0, VM_SIZE, 0, &obj.v_out))			\
+	NEED(npu_vm_destroy, npu_vm_destroy(new_vm_memory()))				\
+	NEED(npu_vm_map, and_unmap(npu_vm_map(obj.va, VM_SIZE, obj.v, 0, NPU_VM_READ)))	\
+	NEED(npu_vm_unmap, and_map(npu_vm_unmap(obj.mapped, VM_SIZE)))			\
+	NEED(npu_vm_protect, npu_vm_protect(obj.mapped, VM_SIZE, NPU_VM_READ))		\
+	NEED(npu_vm_export, not_here(npu_vm_export(obj.v, &obj.fd)))			\
+	NEED(npu_vm_import, not_here(npu_vm_import(0, 0, &obj.v_out, NULL)))		\
 	NEED(npu_mem_alloc, npu_mem_alloc(64, obj.s, &obj.out))				\
 	NEED(npu_mem_free, npu_mem_free(NULL))						\
 	NEED(npu_mem_record_stream, npu_mem_record_stream(NULL, obj.s))			\

@@ -15,6 +15,9 @@
 #define GOOD_MODULE TEST_DATA("rt_kernels.so")
 #endif
 
+/* Bytes of virtual memory: what the simulator takes at least. */
+#define VM_SIZE (2u << 20)
+
 /* What the calls work on; handles are stale where the library is not ready. */
 static struct {
 	npu_stream s, idle, s_out;
@@ -23,6 +26,7 @@ static struct {
 	npu_module module, m_out;
 	npu_kernel k, k_out;
 	npu_file file, f_out;
+	npu_vm_memory v, there, v_out;
 	struct npu_guard g, unused;
 	struct npu_device_info info;
 	struct npu_device_health health;
@@ -35,7 +39,7 @@ static struct {
 	struct npu_mem_block block;
 	struct npu_mem_stats stats;
 	double fraction;
-	void *p, *q, *out, *page;
+	void *p, *q, *out, *page, *va, *mapped;
 	char text[64], path[64];
 	size_t size;
 	uint64_t u64;
@@ -154,6 +158,47 @@ static npu_context new_context(void)
 	return c;
 }
 
+static void *new_addresses(void)
+{
+	void *p = obj.va;
+
+	spare(true);
+	if (is_ready())
+		npu_vm_reserve(0, VM_SIZE, 0, NULL, &p);
+	spare(false);
+	return p;
+}
+
+static npu_vm_memory new_vm_memory(void)
+{
+	npu_vm_memory v = obj.v;
+
+	spare(true);
+	if (is_ready())
+		npu_vm_create(0, VM_SIZE, 0, &v);
+	spare(false);
+	return v;
+}
+
+/* What is mapped is unmapped again, and the other way round. */
+static int and_unmap(int err)
+{
+	spare(true);
+	if (!err)
+		npu_vm_unmap(obj.va, VM_SIZE);
+	spare(false);
+	return err;
+}
+
+static int and_map(int err)
+{
+	spare(true);
+	if (!err)
+		npu_vm_map(obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ);
+	spare(false);
+	return err;
+}
+
 static npu_file new_file(void)
 {
 	npu_file f = obj.file;
@@ -223,7 +268,7 @@ static const struct result {
 } results[] = {
 #define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
 	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
-	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0),
+	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0), RESULT(v_out, 0),
 	RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
 	RESULT(n, -1), RESULT(fd, -1),
 };
@@ -293,6 +338,11 @@ static inline int set_up(void)
 	       npu_event_create(NPU_EVENT_TIMING, &obj.t) || npu_event_record(obj.t, obj.s) ||
 	       npu_event_sync(obj.t, 5000) || npu_context_create(0, &obj.ctx) ||
 	       npu_malloc(4096, 0, &obj.p) || npu_malloc(4096, 0, &obj.q) ||
+	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.va) ||
+	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.mapped) ||
+	       npu_vm_create(0, VM_SIZE, 0, &obj.v) ||
+	       npu_vm_create(0, VM_SIZE, 0, &obj.there) ||
+	       npu_vm_map(obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ) ||
 	       npu_file_open(obj.path, NPU_FILE_READ | NPU_FILE_WRITE, &obj.file) ||
 	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
 }
