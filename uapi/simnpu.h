@@ -326,7 +326,8 @@ struct simnpu_window {
  * @size: out: bytes of memory, else 0
  * @to: in: of memory: simnpu_info.number of the process that it is for, 0: of none
  * @to_slot: in: simnpu_info.slot of that process
- * @share: out: what that process says in simnpu_import.share
+ * @share: out: what that process says in simnpu_import.share; in: not 0, and @to is 0: this is taken
+ *	back, as that process did not get the descriptor, and nothing else is done
  *
  * Memory is that of MEM_CREATE, without flags, of a named instance. What @to is for: the memory
  * counts as long as somebody has it, whoever has freed it. ESRCH: there is no such process.

@@ -21,7 +21,7 @@
 
 #define MAGIC 0x31637069u
 #define PIDS_MAX 128u
-/* How long who has connected may take to say what he wants, and its owner to answer. */
+/* How long who has connected may take to say what he wants, or has; and the owner to answer. */
 #define ASK_MS 1000
 #define ANSWER_MS 5000
 
@@ -163,6 +163,23 @@ static int hand_out(struct simnpu_ipc *ipc, const struct request *r, pid_t pid, 
 	return e.fd;
 }
 
+/* Whether the other one has mapped it; who says nothing at all may have. */
+static bool has_it(struct simnpu_ipc *ipc, int sock)
+{
+	struct pollfd p[2] = { { sock, POLLIN, 0 }, { ipc->stop, POLLIN, 0 } };
+	uint32_t magic;
+
+	return hal_sys_poll(p, ARRAY_SIZE(p), hal_sys_deadline(ASK_MS)) <= 0 || !p[0].revents ||
+	       !hal_sys_unix_recv(sock, &magic, sizeof(magic), NULL);
+}
+
+static void take_back(struct simnpu_ipc *ipc, uint32_t share)
+{
+	struct simnpu_export e = { .share = share };
+
+	hal_sys_ioctl(ipc->sys, ipc->fd, SIMNPU_IOCTL_MEM_EXPORT, &e);
+}
+
 static void serve_one(struct simnpu_ipc *ipc, int sock, pid_t pid)
 {
 	struct pollfd p[2] = { { sock, POLLIN, 0 }, { ipc->stop, POLLIN, 0 } };
@@ -176,12 +193,14 @@ static void serve_one(struct simnpu_ipc *ipc, int sock, pid_t pid)
 	pthread_mutex_lock(&ipc->lock);
 	fd = hand_out(ipc, &r, pid, &a);
 	pthread_mutex_unlock(&ipc->lock);
-	if (fd < 0)
+	if (fd < 0) {
 		a.code = fd;
-	/* who does not wait for the answer has nothing of it */
-	hal_sys_unix_send(sock, &a, sizeof(a), fd < 0 ? -1 : fd);
-	if (fd >= 0)
-		hal_sys_close(hal_sys_get(), fd);
+		hal_sys_unix_send(sock, &a, sizeof(a), -1);
+		return;
+	}
+	if (hal_sys_unix_send(sock, &a, sizeof(a), fd) || !has_it(ipc, sock))
+		take_back(ipc, a.share);
+	hal_sys_close(hal_sys_get(), fd);
 }
 
 static void *serve(void *arg)
@@ -459,7 +478,7 @@ static int ask(int sock, const struct request *r, struct answer *a, int *fd)
 	if (err > 0)
 		err = hal_sys_unix_recv(sock, a, sizeof(*a), fd);
 	if (err == -EPIPE || err == -ECONNRESET)
-		return failed(-EOWNERDEAD, "the owner of the memory has ended meanwhile");
+		return -EPIPE;
 	if (err)
 		return failed(err, "no answer of the owner of the memory");
 	if (!a->code && *fd < 0)
@@ -476,29 +495,45 @@ static int ask(int sock, const struct request *r, struct answer *a, int *fd)
 	}
 }
 
-static int get_fd(const struct key *k, const struct simnpu_info *si, struct answer *a, int *fd)
+static int connect_to(const struct key *k, int *sock)
+{
+	struct hal_peer peer;
+	char name[108];
+
+	socket_name(name, sizeof(name), k);
+	*sock = hal_sys_unix_connect(name, &peer);
+	if (*sock == -ECONNREFUSED)
+		return failed(-EOWNERDEAD, "the owner of the memory has ended");
+	if (*sock == -EAGAIN)
+		return failed(-ETIMEDOUT, "the owner of the memory answers nobody");
+	if (*sock < 0)
+		return failed(*sock, "no way to the owner of the memory");
+	if (peer.uid == geteuid())
+		return 0;
+	hal_sys_close(hal_sys_get(), *sock);
+	return failed(-EACCES, "another user has the name of the owner of the memory");
+}
+
+/* Out: where to say that the memory is mapped, the answer, and the descriptor. */
+static int get_fd(const struct key *k, const struct simnpu_info *si, int *sock, struct answer *a,
+		  int *fd)
 {
 	struct request r = {
 		.magic = MAGIC, .id = k->id, .number = si->number, .slot = si->slot,
 	};
-	struct hal_peer peer;
-	char name[108];
-	int sock, err;
+	unsigned int tries;
+	int err = -EPIPE;
 
-	socket_name(name, sizeof(name), k);
-	sock = hal_sys_unix_connect(name, &peer);
-	if (sock == -ECONNREFUSED)
-		return failed(-EOWNERDEAD, "the owner of the memory has ended");
-	if (sock == -EAGAIN)
-		return failed(-ETIMEDOUT, "the owner of the memory answers nobody");
-	if (sock < 0)
-		return failed(sock, "no way to the owner of the memory");
-	if (peer.uid != geteuid())
-		err = failed(-EACCES, "another user has the name of the owner of the memory");
-	else
-		err = ask(sock, &r, a, fd);
-	hal_sys_close(hal_sys_get(), sock);
-	return err;
+	/* who hangs up without an answer is asked again: if he has ended, he is not there then */
+	for (tries = 0; tries < 2 && err == -EPIPE; tries++) {
+		err = connect_to(k, sock);
+		if (err)
+			return err;
+		err = ask(*sock, &r, a, fd);
+		if (err)
+			hal_sys_close(hal_sys_get(), *sock);
+	}
+	return err == -EPIPE ? failed(-EOWNERDEAD, "the owner of the memory hangs up") : err;
 }
 
 /**
@@ -514,9 +549,10 @@ int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle)
 	struct simnpu_import i = { .context = to_simnpu_ctx(m->ctx)->handle };
 	struct simnpu_device *dev = simnpu_device_of(m->ctx);
 	struct simnpu_info si = { 0 };
+	const uint32_t magic = MAGIC;
 	struct answer a = { 0 };
 	struct key k;
-	int err;
+	int sock, err;
 
 	if (!parse(key, &k))
 		return failed(-EINVAL, "not a key");
@@ -527,12 +563,16 @@ int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle)
 	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_INFO, &si);
 	if (err)
 		return failed(err, "the device does not answer");
-	err = get_fd(&k, &si, &a, &i.fd);
+	err = get_fd(&k, &si, &sock, &a, &i.fd);
 	if (err)
 		return err;
 	i.share = a.share;
 	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_IMPORT, &i);
 	hal_sys_close(hal_sys_get(), i.fd);
+	/* hanging up without a word gives it back */
+	if (!err)
+		hal_sys_unix_send(sock, &magic, sizeof(magic), -1);
+	hal_sys_close(hal_sys_get(), sock);
 	if (err)
 		return failed(err, "the device cannot map the memory");
 	*handle = i.handle;

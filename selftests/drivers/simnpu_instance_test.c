@@ -524,8 +524,19 @@ TEST_F(instance, exports_that_are_refused)
 	EXPECT_EQ(-EINVAL, export(&self->c, h, 0, 1, &e));
 	e = (struct simnpu_export){ .handle = h, .flags = 1 };
 	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_EXPORT, &e));
-	e = (struct simnpu_export){ .handle = h, .share = 1 };
+	e = (struct simnpu_export){ .handle = h, .share = 1, .to = me.number };
 	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_EXPORT, &e));
+	/* what nobody got is taken back: freed, it is free */
+	ASSERT_NE(0, mem_new(&self->c, 4096, &h2));
+	ASSERT_EQ(0, export(&self->c, h2, me.number, me.slot, &e));
+	close(e.fd);
+	e = (struct simnpu_export){ .share = e.share };
+	EXPECT_EQ(0, io(self->c.fd, MEM_EXPORT, &e));
+	EXPECT_EQ(-1, e.fd);
+	EXPECT_EQ(0, mem_del(&self->c, h2));
+	EXPECT_EQ(64 * MIB - 4096, info_free(self->c.fd));
+	e = (struct simnpu_export){ .share = SIMNPU_INSTANCE_SHARES + 1 };
+	EXPECT_EQ(0, io(self->c.fd, MEM_EXPORT, &e));
 	/* nothing that was not made for it */
 	e = (struct simnpu_export){ .fd = -1 };
 	EXPECT_EQ(-EINVAL, import(&self->c, &e, &i));

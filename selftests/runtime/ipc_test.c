@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "drivers/simnpu/simnpu_test.h"
 #include "selftests/runtime/rt_test.h"
 
 #define MIB ((size_t)1 << 20)
@@ -615,6 +616,103 @@ TEST_F(ipc, names_that_are_none)
 	EXPECT_EQ(-EINVAL, npu_device_count(&n));
 	EXPECT_TRUE(told("option simnpu_instance: 'no/name' is no name"));
 	EXPECT_EQ(-EINVAL, npu_init());
+}
+
+/* ---- a system and a device that refuse ---- */
+
+static int fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Allocates, makes a key, imports, looks, and gives all back; the first error. */
+static int round_trip(void)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	void *p, *q = NULL;
+	int err, end;
+
+	err = npu_malloc(MIB, 0, &p);
+	if (err)
+		return err;
+	err = npu_ipc_export(p, 0, key);
+	if (!err)
+		err = npu_ipc_import(key, 0, &q);
+	if (!err)
+		err = npu_memset(q, 1, 4096);
+	end = npu_ipc_close(q);
+	if (npu_free(p) || end)
+		return -EILSEQ;
+	return err;
+}
+
+/*
+ * Whether so much is free, and no descriptor is left: beyond those of the thread that hands out, its
+ * socket and what stops it. It may still be closing what it had for the last one.
+ */
+static bool soon(size_t bytes, int n)
+{
+	bool ok = false;
+	int i, now = 0;
+
+	for (i = 0; i < 2000 && !ok; i++) {
+		now = fds();
+		ok = free_bytes() == bytes && (now == n || now == n + 2);
+		if (!ok)
+			usleep(1000);
+	}
+	if (!ok)
+		printf("# %zu bytes free, %d descriptors of %d\n", free_bytes(), now, n);
+	return ok;
+}
+
+/* Each call of each kind fails once: a clear error, or none; nothing is left, and then all works. */
+TEST_F_TIMEOUT(ipc, each_step_fails, 300)
+{
+	static const char *const steps[] = {
+		"sys:socket", "sys:bind", "sys:connect", "sys:accept", "sys:sendmsg",
+		"sys:recvmsg", "sys:eventfd", "sys:thread_create", "sys:memfd_create",
+		"sys:fallocate", "sys:dup", "sys:fstat", "sys:mmap", "sys:madvise", "sys:lock",
+		"sys:alloc", "ioctl:mem_create", "ioctl:mem_export", "ioctl:mem_import",
+		"ioctl:info",
+	};
+	struct simnpu_fault_rule r;
+	unsigned int i, nth, failed = 0;
+	char rule[64];
+	int n, err;
+
+	OK(npu_init());
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		for (nth = 1;; nth++) {
+			/* the thread that hands out is made anew each time */
+			OK(npu_device_reset(0, 5000));
+			OK(npu_device_set(0));
+			OK(npu_malloc(4096, 0, &(void *){ NULL }));
+			n = fds();
+			snprintf(rule, sizeof(rule), "%s,nth=%u", steps[i], nth);
+			ASSERT_EQ(0, simnpu_fault_set(rule, NULL));
+			err = round_trip();
+			ASSERT_EQ(1, simnpu_fault_list(&r, 1));
+			simnpu_fault_clear();
+			EXPECT_NE(-EILSEQ, err) TH_LOG("%s", rule);
+			if (err) {
+				failed++;
+				EXPECT_NE(0, last_error().text[0]);
+			}
+			EXPECT_TRUE(soon(100 * MIB - 4096, n)) TH_LOG("%s: %d", rule, err);
+			EXPECT_EQ(0, round_trip()) TH_LOG("after %s", rule);
+			EXPECT_TRUE(soon(100 * MIB - 4096, n)) TH_LOG("after %s", rule);
+			if (!r.hit)
+				break;
+		}
+	}
+	EXPECT_LE(20, failed) TH_LOG("%u steps failed", failed);
 }
 
 /* Threads that share, allow, import and free at once. */

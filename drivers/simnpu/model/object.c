@@ -55,7 +55,7 @@ void model_mem_free(struct model_mem *mem)
 	} else if (mem->ext) {
 		model_memory_free(&mem->ctx->dev->mem, mem->ext);
 		if (mem->share)
-			model_instance_unshare(mem->ctx->dev, mem->share);
+			model_instance_unshare(mem->ctx->dev, mem->share, false);
 	} else {
 		if (mem->locked)
 			hal_sys_munlock(mem->host, size);

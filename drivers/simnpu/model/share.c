@@ -167,10 +167,15 @@ int model_mem_export(struct model_file *f, struct simnpu_export *arg)
 {
 	int rc;
 
-	if (arg->share || (arg->to_slot && !arg->to))
+	if ((arg->share && arg->to) || (arg->to_slot && !arg->to))
 		return -EINVAL;
 	if (!model_named())
 		return -EOPNOTSUPP;
+	if (arg->share) {
+		model_instance_unshare(f->dev, arg->share, true);
+		arg->fd = -1;
+		return 0;
+	}
 	pthread_mutex_lock(&f->dev->lock);
 	rc = export_locked(f, arg);
 	pthread_mutex_unlock(&f->dev->lock);
@@ -240,7 +245,7 @@ int model_mem_import(struct model_file *f, struct simnpu_import *arg)
 	if (rc) {
 		free(mem);
 		if (arg->share)
-			model_instance_unshare(f->dev, arg->share);
+			model_instance_unshare(f->dev, arg->share, false);
 		return rc;
 	}
 	rc = model_mem_publish(f, mem, arg->context);

@@ -222,16 +222,19 @@ int model_instance_share(struct model_device *dev, uint64_t object, uint64_t siz
 	return rc;
 }
 
-/* This process has given back what it got from another one. */
-void model_instance_unshare(struct model_device *dev, uint32_t share)
+/* This process has given back what it got from another one; @owner: the other one did not get it. */
+void model_instance_unshare(struct model_device *dev, uint32_t share, bool owner)
 {
+	struct simnpu_instance_share *sh;
 	struct simnpu_instance_slot *s;
 
 	pthread_mutex_lock(&inst.lock);
 	s = slot_of(dev);
-	if (s && share - 1 < SIMNPU_INSTANCE_SHARES &&
-	    inst.map->share[share - 1].importer == s->owner)
-		hal_shm_store_release(&inst.map->share[share - 1].importer, 0);
+	if (s && share - 1 < SIMNPU_INSTANCE_SHARES) {
+		sh = &inst.map->share[share - 1];
+		if ((owner ? sh->owner : hal_shm_load_relaxed(&sh->importer)) == s->owner)
+			hal_shm_store_release(&sh->importer, 0);
+	}
 	pthread_mutex_unlock(&inst.lock);
 }
 
