@@ -232,15 +232,18 @@ extern struct rt_mem rt_mem;
  * @next: one at higher addresses
  * @addr: the first address
  * @size: bytes
- * @memory: the memory, of hal_vm_create()
- * @away: the block that stands for its addresses while it is on its way out
+ * @away: while a thread gives it back, who alone may free the structure then: the block that stands
+ *	for its addresses
+ * @out: likewise: another one
+ * @point: likewise: what has to be done before
  */
 struct rt_run {
 	struct rt_run *next;
 	uintptr_t addr;
 	size_t size;
-	uint64_t memory;
 	struct heap_block *away;
+	struct rt_run *out;
+	struct hal_point point;
 };
 
 /**
@@ -402,6 +405,8 @@ void rt_caches_toggle(void);
  * -ESTALE: the cache was dropped; *life 0 is filled in.
  */
 int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op);
+/* -ESTALE, with a text. */
+int rt_cache_dropped(const struct rt_cache *c, const char *op);
 void rt_cache_unlock(struct rt_cache *c);
 
 /* rt_cache_lock(), and the lane, made at need. */
@@ -499,6 +504,25 @@ void rt_segment_dead_locked(struct rt_cache *c, struct heap_segment *seg);
 void rt_segments_bury(struct rt_segment *dead);
 /* The structures of segments of a cache that was dropped. */
 void rt_segments_forget(struct hal_list *segments);
+
+/* Counts bytes that are on their way; -ENOMEM: the limit does not allow them. */
+int rt_book_locked(struct rt_cache *c, size_t bytes);
+void rt_unbook_locked(struct rt_cache *c, size_t bytes);
+/* -ENOMEM, with a text. */
+int rt_limit_reached(const struct rt_want *w);
+/* Whether a point has completed, waited for until then; inside a callback nothing is waited for. */
+bool rt_point_wait(const struct hal_point *p, uint64_t deadline);
+
+/* ---- alloc_grow.c ---- */
+
+/* rt_segment_get() by growing; -EOPNOTSUPP: the device cannot; -EAGAIN: it is no use. */
+int rt_grow_get(const struct rt_want *w);
+/* Under the lock: takes free memory out; gives it back, as bytes; and addresses that are left. */
+struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what);
+uint64_t rt_grow_give_back(struct rt_cache *c, struct rt_run *out, uint64_t life,
+			   uint64_t deadline);
+void rt_grow_release(struct rt_cache *c, uint64_t life);
+void rt_runs_forget(struct rt_segment *s);
 
 /* ---- history, of which there is none without rt_cache.trace ---- */
 

@@ -173,9 +173,9 @@ void rt_caches_toggle(void)
 	}
 }
 
-static int dropped(int d, const char *op)
+int rt_cache_dropped(const struct rt_cache *c, const char *op)
 {
-	return hal_fail(-ESTALE, op, "device %d was closed meanwhile", d);
+	return hal_fail(-ESTALE, op, "device %d was closed meanwhile", c->device);
 }
 
 int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op)
@@ -200,7 +200,7 @@ int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op)
 		return 0;
 	}
 	rt_bias_unlock(&c->lock);
-	return dropped(c->device, op);
+	return rt_cache_dropped(c, op);
 }
 
 void rt_cache_unlock(struct rt_cache *c)

@@ -54,6 +54,8 @@ static bool inherit_locked(struct rt_cache *c, struct rt_lane *heir)
 		heap_segment_move(&c->heap, &s->seg, &heir->pool[s->kind]);
 		if (lane->grow[s->kind] == s)
 			lane->grow[s->kind] = NULL;
+		if ((s->flags & RT_SEGMENT_GROWABLE) && !heir->grow[s->kind])
+			heir->grow[s->kind] = s;
 		any = true;
 	}
 	return any;

@@ -29,6 +29,7 @@ enum {
 	OPT_IO_URING,
 	OPT_IO_WINDOW,
 	OPT_MEM_CACHING,
+	OPT_MEM_GROWABLE,
 	OPT_MEM_MAX_SPLIT,
 	OPT_MEM_ROUNDING,
 	OPT_MEM_GC,
@@ -123,6 +124,13 @@ const struct hal_option rt_options[] = {
 		.def = IS_ENABLED(CONFIG_OPT_MEM_CACHING) ? "1" : "0",
 		.help = "Whether npu_mem_alloc() keeps what is freed; if not, each request goes "
 			"to the driver.",
+	},
+	[OPT_MEM_GROWABLE] = {
+		.name = "mem_growable", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_MEM_GROWABLE) ? "1" : "0",
+		.help = "Whether segments of npu_mem_alloc() grow and shrink in place, on devices "
+			"with virtual memory. Not together with mem_max_split_mb or "
+			"mem_gc_threshold, which are for segments that do not.",
 	},
 	[OPT_MEM_MAX_SPLIT] = {
 		.name = "mem_max_split_mb", .type = HAL_OPTION_INT,
@@ -320,6 +328,9 @@ static int check_mem(void)
 		return hal_fail(-EINVAL, "init", "mem_max_split_mb is %lld, less than "
 				"mem_large_segment_mb, which is %lld", (long long)split,
 				(long long)large);
+	if (number(OPT_MEM_GROWABLE) && (split || number(OPT_MEM_GC)))
+		return hal_fail(-EINVAL, "init", "mem_growable does not go together with %s",
+				split ? "mem_max_split_mb" : "mem_gc_threshold");
 	return 0;
 }
 
@@ -328,6 +339,7 @@ static void apply_mem(void)
 	int64_t split = number(OPT_MEM_MAX_SPLIT);
 
 	hal_store_relaxed(&rt_mem.caching, number(OPT_MEM_CACHING) != 0);
+	hal_store_relaxed(&rt_mem.growable, number(OPT_MEM_GROWABLE) != 0);
 	hal_store_relaxed(&rt_mem.max_split, split ? (size_t)split * RT_MIB : SIZE_MAX);
 	hal_store_relaxed(&rt_mem.rounding, (size_t)number(OPT_MEM_ROUNDING) * RT_MIB);
 	hal_store_relaxed(&rt_mem.gc_percent, (uint32_t)number(OPT_MEM_GC));

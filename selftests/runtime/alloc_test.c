@@ -856,6 +856,105 @@ TEST_F(alloc_options, gc)
 	OK(npu_mem_free(q));
 }
 
+/* ---- segments that grow ------------------------------------------------------------------------ */
+
+TEST_F(alloc_options, growable)
+{
+	struct npu_mem_block b = { .size = sizeof(b) };
+	char out[4] = "abc", in[4] = "";
+	void *p[4], *q;
+	int i;
+
+	OK(npu_option_set("mem_growable", "1"));
+	OK(npu_stream_create(NULL, &self->s));
+	/* no more is taken than is needed, rounded to what memory comes in */
+	OK(npu_mem_alloc(3 * MIB, self->s, &p[0]));
+	EXPECT_EQ(4 * MIB, reserved());
+	OK(npu_mem_alloc(9 * MIB, self->s, &p[1]));
+	EXPECT_EQ(12 * MIB, reserved());
+	OK(npu_mem_get_block(p[1], &b));
+	EXPECT_EQ(p[0], b.segment);
+	EXPECT_LT(TOTAL, b.segment_bytes);
+	/* across what was mapped piece by piece */
+	OK(npu_mem_free(p[0]));
+	OK(npu_mem_free(p[1]));
+	OK(npu_mem_alloc(20 * MIB, self->s, &q));
+	EXPECT_EQ(p[0], q);
+	EXPECT_EQ(20 * MIB, reserved());
+	OK(npu_memset(q, 7, 20 * MIB));
+	OK(npu_memcpy((char *)q + 4 * MIB - 2, out, 4, NPU_COPY_AUTO));
+	OK(npu_memcpy(in, (char *)q + 4 * MIB - 2, 4, NPU_COPY_AUTO));
+	EXPECT_STREQ("abc", in);
+	OK(npu_mem_free(q));
+	EXPECT_EQ(1, stats(0).segment[NPU_MEM_ALL].current);
+	OK(npu_mem_empty_cache(0));
+	EXPECT_EQ(0, reserved());
+	EXPECT_EQ(TOTAL, device_free());
+	/* from the middle, and there again */
+	for (i = 0; i < 4; i++)
+		OK(npu_mem_alloc(4 * MIB, self->s, &p[i]));
+	OK(npu_mem_free(p[1]));
+	OK(npu_mem_free(p[2]));
+	OK(npu_mem_empty_cache(0));
+	EXPECT_EQ(8 * MIB, reserved());
+	EXPECT_EQ(TOTAL - 8 * MIB, device_free());
+	EXPECT_EQ(-EFAULT, failing_task(self->s) ? 0 : npu_stream_sync(self->s, 5000));
+	OK(npu_mem_alloc(8 * MIB, self->s, &q));
+	EXPECT_EQ(p[1], q);
+	OK(npu_memset(q, 1, 8 * MIB));
+	OK(npu_mem_free(q));
+	OK(npu_mem_free(p[0]));
+	OK(npu_mem_free(p[3]));
+	EXPECT_EQ(16 * MIB, stats(0).largest_free);
+}
+
+TEST_F(alloc_options, growable_to_the_end)
+{
+	void *p, *q;
+
+	OK(npu_option_set("mem_growable", "1"));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_mem_alloc(60 * MIB, self->s, &p));
+	EXPECT_EQ(-ENOMEM, npu_mem_alloc(6 * MIB, self->s, &q));
+	EXPECT_EQ(60 * MIB, reserved());
+	EXPECT_EQ(TOTAL - 60 * MIB, device_free());
+	OK(npu_mem_alloc(4 * MIB, self->s, &q));
+	OK(npu_mem_free(p));
+	OK(npu_mem_free(q));
+	OK(npu_mem_alloc(64 * MIB, self->s, &p));
+	OK(npu_mem_free(p));
+	OK(npu_mem_set_fraction(0, 0.25));
+	OK(npu_mem_empty_cache(0));
+	EXPECT_EQ(-ENOMEM, npu_mem_alloc(17 * MIB, self->s, &p));
+	OK(npu_mem_alloc(16 * MIB, self->s, &p));
+	/* small ones have addresses of their own */
+	OK(npu_mem_set_fraction(0, 1));
+	OK(npu_mem_alloc(100, self->s, &q));
+	EXPECT_EQ(18 * MIB, reserved());
+	OK(npu_mem_free(q));
+	OK(npu_mem_free(p));
+}
+
+/* Streams come and go: neither memory nor addresses are left behind. */
+TEST_F(alloc_options, growable_and_streams)
+{
+	void *p;
+	int i;
+
+	OK(npu_option_set("mem_growable", "1"));
+	for (i = 0; i < 200; i++) {
+		OK(npu_stream_create(NULL, &self->s));
+		OK(npu_mem_alloc(4 * MIB, self->s, &p));
+		OK(npu_mem_free(p));
+		OK(npu_stream_destroy(self->s, 5000));
+		ASSERT_EQ(4 * MIB, reserved());
+	}
+	OK(npu_mem_empty_cache(0));
+	EXPECT_GE(2, stats(0).segment[NPU_MEM_ALL].current);
+	OK(npu_device_reset(0, 5000));
+	EXPECT_EQ(0, reserved());
+}
+
 TEST_F(alloc_options, fraction)
 {
 	double f = 0;
@@ -875,7 +974,7 @@ TEST_F_TIMEOUT(alloc_options, pairs, 120)
 		{ "mem_max_split_mb", "64" }, { "mem_max_non_split_rounding_mb", "1" },
 		{ "mem_gc_threshold", "10" }, { "mem_roundup_power2_divisions", "8" },
 		{ "mem_large_segment_mb", "32" }, { "mem_block_align", "64K" },
-		{ "mem_fraction", "60" },
+		{ "mem_fraction", "60" }, { "mem_growable", "1" },
 	};
 	size_t i, k, n;
 	void *p[8];
@@ -969,38 +1068,61 @@ static void *work(void *arg)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(alloc, many_threads, 60)
+/* Return: how many things are wrong in the end. */
+static int all_work(void)
 {
 	struct worker w[THREADS] = { 0 };
 	uint64_t held = 0, ops = 0;
 	struct npu_mem_stats s;
 	pthread_t th[THREADS];
-	int i;
+	int i, wrong = 0;
 
+	atomic_store(&stop, 0);
 	for (i = 0; i < THREADS; i++) {
 		w[i].seed = (unsigned int)i + 1;
-		OK(npu_stream_create(NULL, &w[i].s));
-		OK(npu_stream_create(NULL, &w[i].other));
-		ASSERT_EQ(0, pthread_create(&th[i], NULL, work, &w[i]));
+		wrong += npu_stream_create(NULL, &w[i].s) != 0;
+		wrong += npu_stream_create(NULL, &w[i].other) != 0;
+		if (pthread_create(&th[i], NULL, work, &w[i]))
+			return 1;
 	}
 	usleep(1500000);
 	atomic_store(&stop, 1);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(th[i], NULL);
-		EXPECT_EQ(0, w[i].wrong);
+		if (w[i].wrong)
+			printf("# thread %d: %d\n", i, w[i].wrong);
+		wrong += w[i].wrong != 0;
 		held += w[i].held;
 		ops += w[i].ops;
 	}
-	TH_LOG("%llu operations", (unsigned long long)ops);
-	OK(npu_device_sync(0, 20000));
+	printf("# %llu operations\n", (unsigned long long)ops);
+	wrong += npu_device_sync(0, 20000) != 0;
 	s = stats(0);
-	EXPECT_EQ(held, s.requested_bytes[NPU_MEM_ALL].current);
-	EXPECT_EQ(s.active_bytes[NPU_MEM_ALL].current, s.allocated_bytes[NPU_MEM_ALL].current);
-	EXPECT_EQ(s.allocation[NPU_MEM_ALL].allocated - s.allocation[NPU_MEM_ALL].freed,
-		  s.allocation[NPU_MEM_ALL].current);
-	EXPECT_EQ(s.reserved_bytes[NPU_MEM_ALL].current, TOTAL - device_free());
-	EXPECT_EQ(s.cached_bytes + s.active_bytes[NPU_MEM_ALL].current,
-		  s.reserved_bytes[NPU_MEM_ALL].current);
+	wrong += held != s.requested_bytes[NPU_MEM_ALL].current;
+	wrong += s.active_bytes[NPU_MEM_ALL].current != s.allocated_bytes[NPU_MEM_ALL].current;
+	wrong += s.allocation[NPU_MEM_ALL].allocated - s.allocation[NPU_MEM_ALL].freed !=
+		 s.allocation[NPU_MEM_ALL].current;
+	wrong += s.reserved_bytes[NPU_MEM_ALL].current != TOTAL - device_free();
+	wrong += s.cached_bytes + s.active_bytes[NPU_MEM_ALL].current !=
+		 s.reserved_bytes[NPU_MEM_ALL].current;
+	return wrong;
+}
+
+TEST_F_TIMEOUT(alloc, many_threads, 60)
+{
+	EXPECT_EQ(0, all_work());
+}
+
+TEST_F_TIMEOUT(alloc_options, many_threads_and_growable, 60)
+{
+	OK(npu_option_set("mem_growable", "1"));
+	EXPECT_EQ(0, all_work());
+}
+
+TEST_F_TIMEOUT(alloc_options, many_threads_and_no_cache, 60)
+{
+	OK(npu_option_set("mem_caching", "0"));
+	EXPECT_EQ(0, all_work());
 }
 
 /* The last segment goes, and there is one again (H26). */
