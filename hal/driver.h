@@ -429,10 +429,13 @@ struct hal_event_ops {
  *	Return: 0, -ENOMEM
  * @free: give it back. No task that uses it is queued, as far as the program keeps the rules;
  *	[C-MEM-2] one that is, fails or reads zeroes, and harms no other allocation
- * @host_alloc: make pinned host memory, sets addr. Only with NPU_CAP_HOST_ALLOC
+ * @host_alloc: make pinned host memory, sets addr, aligned to a page. Only with NPU_CAP_HOST_ALLOC.
+ *	[C-MEM-10] Memory that can't be locked in RAM is not, and sets unlocked; with HAL_MEM_LOCKED
+ *	that is a failure, which leaves nothing. Return: 0, -ENOMEM
  * @host_free: give it back
  * @host_register: pin memory of the caller: addr and size are set. Only with
- *	NPU_CAP_HOST_REGISTER. Return: 0, -ENOMEM (the limit on locked memory), -EFAULT
+ *	NPU_CAP_HOST_REGISTER; locked or not as of @host_alloc. [C-MEM-11] All of it or none.
+ *	Return: 0, -ENOMEM, -EFAULT (some of it is not mapped)
  * @host_unregister: the opposite; the memory stays the caller's
  * @copy: copy now, ordered with no stream; done when it returns
  * @fill: set bytes now

@@ -249,7 +249,7 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	fills = hal_fills();
 	rc = do_alloc(m);
 	if (rc) {
-		if (rc == -ENOMEM)
+		if (rc == -ENOMEM && (kind == HAL_MEMORY_DEVICE || hal_fills() == fills))
 			too_much(ctx, size, kind, op);
 		else
 			hal_driver_failed(rc, op, ctx->dev, fills);
@@ -313,7 +313,7 @@ int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, voi
 	int rc;
 
 	*ptr = NULL;
-	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags, "host_alloc");
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags & ~HAL_MEM_LOCKED, "host_alloc");
 	if (rc || !size)
 		return rc;
 	return alloc(ctx, size, flags, HAL_MEMORY_HOST, "host_alloc", ptr);
@@ -324,7 +324,7 @@ int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, voi
  * @ctx: the context
  * @ptr: the memory
  * @size: its bytes
- * @flags: 0
+ * @flags: HAL_MEM_LOCKED or 0
  *
  * Return: 0, -EINVAL, -EEXIST (some of it is registered, or ours), -ENOMEM, -EFAULT, -EOPNOTSUPP,
  * -ESTALE (the context is going), the device's state.
@@ -339,10 +339,10 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_REGISTER, 0, op);
 	if (rc)
 		return rc;
-	if (flags || !ptr || !size || (uintptr_t)ptr + size < (uintptr_t)ptr)
+	if (flags & ~HAL_MEM_LOCKED || !ptr || !size || (uintptr_t)ptr + size < (uintptr_t)ptr)
 		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "%zu bytes at %p, flags 0x%x", size,
 				   ptr, flags);
-	m = hal_memory_new(ctx, size, HAL_MEMORY_REGISTERED, 0);
+	m = hal_memory_new(ctx, size, HAL_MEMORY_REGISTERED, flags);
 	if (!m)
 		return too_much(ctx, size, HAL_MEMORY_REGISTERED, op);
 	m->addr = ptr;

@@ -21,6 +21,7 @@ enum hal_memory_kind {
 /* Flags of an allocation. */
 #define HAL_MEM_HUGE_FIRST (1u << 0)
 #define HAL_MEM_HUGE_ONLY (1u << 1)
+#define HAL_MEM_LOCKED (1u << 2)	/* host memory: it must not be unlocked */
 
 /**
  * struct hal_memory - an allocation; first member of the driver's
@@ -37,6 +38,7 @@ enum hal_memory_kind {
  *	so nobody may free it; of memory without an address: it has been destroyed, but the driver does
  *	not know yet
  * @unsafe: an uncorrectable error may have spoilt its content
+ * @unlocked: pinned memory that the driver could not lock in RAM
  * @reserve: of a mapping: where it lies, NULL: it is none; hal/vmm.c has the rest
  * @other: of a mapping: the memory that is there, one reference; of memory without an address: the
  *	mapping, NULL: it is not mapped
@@ -57,6 +59,7 @@ struct hal_memory {
 	uint32_t flags;
 	bool making;
 	bool unsafe;
+	bool unlocked;
 	bool mapped;
 	struct hal_reserve *reserve;
 	struct hal_memory *other;
@@ -70,6 +73,7 @@ struct hal_memory {
  * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE or
  *	HAL_MEMORY_GUARDED
  * @unsafe: device memory whose content an uncorrectable error may have spoilt
+ * @unlocked: pinned memory that is not locked in RAM
  * @dev: its device, no reference; NULL for unknown memory
  * @base: start of the allocation
  * @size: bytes of the allocation
@@ -80,11 +84,12 @@ struct hal_pointer {
 	void *base;
 	size_t size;
 	bool unsafe;
+	bool unlocked;
 };
 
 /*
  * [C-MEM-5] Size 0 gives a NULL pointer and success; more than the device has -ENOMEM.
- * Flags unknown -EINVAL.
+ * Flags unknown -EINVAL. HAL_MEM_LOCKED is for host memory, also that of the caller.
  */
 int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
 int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);

@@ -24,6 +24,7 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 	if (m && (uint64_t)(uintptr_t)ptr - m->range.start < m->size) {
 		info->kind = hal_memory_plain(m->kind);
 		info->unsafe = m->unsafe;
+		info->unlocked = m->unlocked;
 		info->dev = m->ctx->dev;
 		info->base = m->addr;
 		info->size = m->size;

@@ -85,6 +85,7 @@ static void after_fork(void)
 static void after_fork_child(void)
 {
 	rt_caches_fork_child();
+	rt_pinned_fork_child();
 	after_fork();
 }
 

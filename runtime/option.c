@@ -37,6 +37,9 @@ enum {
 	OPT_MEM_LARGE_SEGMENT,
 	OPT_MEM_BLOCK_ALIGN,
 	OPT_MEM_FRACTION,
+	OPT_PINNED_LIMIT,
+	OPT_PINNED_KEEP,
+	OPT_PINNED_LOCK,
 	OPT_COUNT
 };
 
@@ -174,6 +177,24 @@ const struct hal_option rt_options[] = {
 		.def = STR(CONFIG_OPT_MEM_FRACTION), .min = 0, .max = 100,
 		.help = "Percent of a device's memory that npu_mem_alloc() may take, unless "
 			"npu_mem_set_fraction() says otherwise.",
+	},
+	[OPT_PINNED_LIMIT] = {
+		.name = "pinned_limit_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_PINNED_LIMIT_MB), .min = -1, .max = 1 << 30,
+		.help = "MiB of pinned memory that npu_host_alloc() may take from the system; "
+			"-1: there is no limit.",
+	},
+	[OPT_PINNED_KEEP] = {
+		.name = "pinned_max_cached_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_PINNED_MAX_CACHED_MB), .min = -1, .max = 1 << 30,
+		.help = "MiB of pinned memory that is kept of what npu_host_free() gets, for each "
+			"device; more goes back to the system at once. -1: there is no limit.",
+	},
+	[OPT_PINNED_LOCK] = {
+		.name = "pinned_lock_required", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_PINNED_LOCK_REQUIRED) ? "1" : "0",
+		.help = "Whether pinned memory that the limit on locked memory does not allow to "
+			"be locked is refused with -ENOMEM; if not, it is used unlocked.",
 	},
 	[OPT_COUNT] = { .name = "" },
 };
@@ -350,6 +371,19 @@ static void apply_mem(void)
 	rt_caches_begin();
 }
 
+/* MiB as bytes; negative: UINT64_MAX. */
+static uint64_t bytes_of(int64_t mib)
+{
+	return mib < 0 ? UINT64_MAX : (uint64_t)mib * RT_MIB;
+}
+
+static void apply_pinned(void)
+{
+	hal_store_relaxed(&rt_pinned_opts.limit, bytes_of(number(OPT_PINNED_LIMIT)));
+	hal_store_relaxed(&rt_pinned_opts.keep, bytes_of(number(OPT_PINNED_KEEP)));
+	hal_store_relaxed(&rt_pinned_opts.lock, number(OPT_PINNED_LOCK) ? HAL_MEM_LOCKED : 0);
+}
+
 /* Puts the values to use. */
 void rt_options_apply(void)
 {
@@ -360,6 +394,7 @@ void rt_options_apply(void)
 	hal_store_relaxed(&rt.pool_size, (uint32_t)number(OPT_STREAM_POOL_SIZE));
 	hal_store_relaxed(&rt.lease_max, (uint32_t)number(OPT_STREAM_LEASE_MAX));
 	apply_mem();
+	apply_pinned();
 }
 
 /* What may be applied while others use the values. */

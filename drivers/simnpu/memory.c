@@ -76,13 +76,22 @@ static int mem_alloc(struct hal_memory *m)
 	return err;
 }
 
-/* Said once: it is slower on hardware, and no failure here. */
-static void warn_unlocked(void)
+/* Slower on hardware, and no failure unless somebody says so; said once. */
+static int unlocked(struct hal_memory *m)
 {
 	static _Atomic uint32_t said;
 
+	m->unlocked = true;
+	if (m->flags & HAL_MEM_LOCKED)
+		return -ENOMEM;
 	if (!atomic_exchange(&said, 1))
 		hal_warn(HAL_LOG_DRIVER, "pinned memory is not locked: see ulimit -l");
+	return 0;
+}
+
+static int not_locked(const struct hal_memory *m, const char *op)
+{
+	return hal_fail(-ENOMEM, op, "%zu bytes cannot be locked in RAM: see ulimit -l", m->size);
 }
 
 static int host_alloc(struct hal_memory *m)
@@ -101,9 +110,10 @@ static int host_alloc(struct hal_memory *m)
 		return hal_fail(err, "malloc_host", "%zu bytes of host memory cannot be mapped",
 				m->real_size);
 	}
-	if (c.result & SIMNPU_MEM_UNLOCKED)
-		warn_unlocked();
-	return 0;
+	if (!(c.result & SIMNPU_MEM_UNLOCKED) || !unlocked(m))
+		return 0;
+	mem_destroy(m);
+	return not_locked(m, "malloc_host");
 }
 
 static int host_register(struct hal_memory *m)
@@ -124,9 +134,10 @@ static int host_register(struct hal_memory *m)
 		return hal_fail(err, "host_register", "%zu bytes at %p cannot be pinned",
 				m->size, m->addr);
 	to_memory(m)->handle = r.handle;
-	if (r.result & SIMNPU_MEM_UNLOCKED)
-		warn_unlocked();
-	return 0;
+	if (!(r.result & SIMNPU_MEM_UNLOCKED) || !unlocked(m))
+		return 0;
+	mem_destroy(m);
+	return not_locked(m, "host_register");
 }
 
 static int mem_copy(struct hal_context *ctx, const struct hal_copy *h)

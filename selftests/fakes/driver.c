@@ -402,7 +402,7 @@ static int host_alloc(struct hal_memory *m)
 
 	if (rc)
 		return rc;
-	m->addr = hal_sys_libc.alloc(64, m->real_size);
+	m->addr = hal_sys_libc.alloc(4096, m->real_size);
 	if (!m->addr)
 		return -ENOMEM;
 	fake_object(1);

@@ -35,6 +35,7 @@
 	ANY(npu_mem_unobserve_oom, npu_mem_unobserve_oom(UINT64_MAX) + ENOENT)		\
 	ANY(npu_mem_add_reclaim, add_reclaim())						\
 	ANY(npu_mem_remove_reclaim, npu_mem_remove_reclaim(UINT64_MAX) + ENOENT)	\
+	ANY(npu_host_is_pinned, npu_host_is_pinned(&obj, &obj.n))			\
 	ANY(npu_device_mem_info, npu_device_mem_info(0, NULL, NULL))			\
 	ANY(npu_device_utilization, npu_device_utilization(0, &obj.u32))		\
 	ANY(npu_device_can_access_peer, npu_device_can_access_peer(0, 0, &obj.n))	\
@@ -97,6 +98,13 @@
 	NEED(npu_free, npu_free(NULL))							\
 	NEED(npu_malloc_host, npu_malloc_host(64, 0, &obj.out))				\
 	NEED(npu_free_host, npu_free_host(NULL))					\
+	NEED(npu_host_alloc, npu_host_alloc(64, &obj.out))				\
+	NEED(npu_host_free, npu_host_free(NULL))					\
+	NEED(npu_host_record_stream, npu_host_record_stream(NULL, obj.s))		\
+	NEED(npu_host_empty_cache, npu_host_empty_cache(0))				\
+	NEED(npu_host_get_stats, npu_host_get_stats(0, &obj.host_stats))		\
+	NEED(npu_host_reset_peak, npu_host_reset_peak(0))				\
+	NEED(npu_host_reset_accumulated, npu_host_reset_accumulated(0))			\
 	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\

@@ -38,6 +38,7 @@ static struct {
 	struct npu_error_info explained;
 	struct npu_mem_block block;
 	struct npu_mem_stats stats;
+	struct npu_host_stats host_stats;
 	double fraction;
 	void *p, *q, *out, *page, *va, *mapped;
 	char text[64], path[64];
@@ -325,6 +326,7 @@ static void set_sizes(void)
 	obj.explained.size = sizeof(obj.explained);
 	obj.block.size = sizeof(obj.block);
 	obj.stats.size = sizeof(obj.stats);
+	obj.host_stats.size = sizeof(obj.host_stats);
 	obj.error.size = sizeof(obj.error);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
