@@ -56,8 +56,14 @@ NPU_API int npu_free(void *ptr)
 NPU_API int npu_free_host(void *ptr)
 {
 	int err = rt_enter("free_host");
+	size_t bytes;
+	void *base;
 
-	return err ? err : hal_mem_host_free(ptr);
+	if (err)
+		return err;
+	if (rt_pinned_block(ptr, &base, &bytes))
+		return hal_fail(-EINVAL, "free_host", "%p is memory of npu_host_alloc()", ptr);
+	return hal_mem_host_free(ptr);
 }
 
 NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags)

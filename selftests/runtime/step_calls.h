@@ -494,6 +494,47 @@ static int empty_cache(void)
 	return npu_mem_empty_cache(0);
 }
 
+static void *new_pinned(size_t size)
+{
+	void *p = NULL;
+
+	spare(true);
+	npu_host_alloc(size, &p);
+	spare(false);
+	return p;
+}
+
+static int record_and_free_pinned(void)
+{
+	npu_stream other = new_stream();
+	void *p = new_pinned(1 << 20);
+	int err;
+
+	spare(true);
+	delay(other, 1000000);
+	spare(false);
+	err = npu_host_record_stream(p, other);
+	if (!err)
+		err = npu_host_free(p);
+	spare(true);
+	if (err)
+		npu_host_free(p);
+	npu_stream_sync(other, LONG_MS);
+	spare(false);
+	stream_off(other);
+	return err;
+}
+
+static int empty_pinned(void)
+{
+	void *p = new_pinned(3 << 20);
+
+	spare(true);
+	npu_host_free(p);
+	spare(false);
+	return npu_host_empty_cache(0);
+}
+
 /* The option off, and on again. */
 static int block_of_its_own(void)
 {
@@ -524,6 +565,9 @@ static int file_in_stream(bool write)
 
 #define EXTRA_CALLS(X)								\
 	X(npu_mem_alloc, npu_mem_alloc(64 << 20, obj.s, &obj.out), 0)		\
+	X(npu_host_alloc, npu_host_alloc(9 << 20, &obj.out), 0)			\
+	X(npu_host_record_stream, record_and_free_pinned(), 0)			\
+	X(npu_host_empty_cache, empty_pinned(), 0)				\
 	X(npu_mem_alloc, block_of_its_own(), 0)					\
 	X(npu_mem_free, npu_mem_free(new_block(1 << 20)), 0)			\
 	X(npu_mem_record_stream, record_and_free(), 0)				\
