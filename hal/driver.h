@@ -455,7 +455,7 @@ struct hal_event_ops {
  *	(it stays mapped; not of memory that was destroyed), else it is gone all the same
  * @protect: change what may be done at one mapping
  * @export_fd: make a descriptor, close-on-exec, that stands for memory of @create. Only with
- *	NPU_CAP_IPC, as is the next
+ *	NPU_CAP_IPC_FD, as is the next
  * @import_fd: make the memory that a descriptor stands for; sets size. Return: 0, -EINVAL (no such
  *	descriptor), -ENOMEM
  * @export_key: make a key, a text, for other processes, of the byte at @offset of memory of @alloc;

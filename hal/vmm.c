@@ -697,7 +697,7 @@ int hal_vm_export(uint64_t memory, int *fd)
 	if (!m)
 		return hal_error_last()->code;
 	dev = m->ctx->dev;
-	rc = hal_need(dev, NPU_CAP_VMM | NPU_CAP_IPC, op);
+	rc = hal_need(dev, NPU_CAP_VMM | NPU_CAP_IPC_FD, op);
 	if (!rc)
 		rc = hal_device_usable(dev, op);
 	if (!rc) {
@@ -726,7 +726,7 @@ int hal_vm_import(struct hal_context *ctx, int fd, uint64_t *memory, size_t *siz
 
 	*memory = 0;
 	*size = 0;
-	rc = hal_memory_check_alloc(ctx, NPU_CAP_VMM | NPU_CAP_IPC, 0, op);
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_VMM | NPU_CAP_IPC_FD, 0, op);
 	if (rc)
 		return rc;
 	if (fd < 0)

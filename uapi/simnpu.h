@@ -329,7 +329,8 @@ struct simnpu_window {
  * @share: out: what that process says in simnpu_import.share; in: not 0, and @to is 0: this is taken
  *	back, as that process did not get the descriptor, and nothing else is done
  *
- * Memory is that of MEM_CREATE, without flags, of a named instance. What @to is for: the memory
+ * Memory is that of MEM_CREATE, without flags or with SIMNPU_MEM_PHYSICAL, which has no @to, of a
+ * named instance. What @to is for: the memory
  * counts as long as somebody has it, whoever has freed it. ESRCH: there is no such process.
  * EMFILE: there were too few descriptors when it was made. EOPNOTSUPP: none of that memory.
  */
@@ -348,7 +349,7 @@ struct simnpu_export {
  * struct simnpu_import - SIMNPU_IOCTL_MEM_IMPORT, SIMNPU_IOCTL_QUEUE_IMPORT
  * @fd: in: from MEM_EXPORT or QUEUE_EXPORT, of any device and process
  * @context: in: the context to import it to
- * @flags: in: zero
+ * @flags: in: of memory: SIMNPU_MEM_PHYSICAL or zero, as it was made; of a queue: zero
  * @handle: out: handle; MEM_DESTROY or QUEUE_DESTROY gives it back
  * @addr: out: device address of memory, else 0
  * @size: out: bytes of memory, else 0

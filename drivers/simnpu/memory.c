@@ -292,6 +292,35 @@ static int protect(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32
 	return 0;
 }
 
+static int export_fd(struct hal_memory *m, int *fd)
+{
+	struct simnpu_export e = { .handle = to_memory(m)->handle };
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_EXPORT, &e);
+	if (err)
+		return hal_fail(err, "vm_export", "device %d makes no descriptor of %zu bytes",
+				m->ctx->dev->ordinal, m->size);
+	*fd = e.fd;
+	return 0;
+}
+
+static int import_fd(struct hal_memory *m, int fd)
+{
+	struct simnpu_import i = {
+		.fd = fd, .context = to_simnpu_ctx(m->ctx)->handle, .flags = SIMNPU_MEM_PHYSICAL,
+	};
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_IMPORT, &i);
+	if (err)
+		return hal_fail(err, "vm_import", "descriptor %d is none of memory of device %d", fd,
+				m->ctx->dev->ordinal);
+	to_memory(m)->handle = i.handle;
+	m->size = i.size;
+	return 0;
+}
+
 /* ---- memory that processes share ------------------------------------------------------ */
 
 static int export_key(struct hal_memory *m, size_t offset, uint32_t flags, char *key)
@@ -337,4 +366,6 @@ const struct hal_memory_ops simnpu_memory_ops = {
 	.map = map,
 	.unmap = unmap,
 	.protect = protect,
+	.export_fd = export_fd,
+	.import_fd = import_fd,
 };

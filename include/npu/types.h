@@ -146,6 +146,7 @@ enum npu_fail_mode {
 #define NPU_CAP_INF_NAN		(1ull << 19)	/* INF and NAN are kept, not saturated */
 #define NPU_CAP_HOST_TASK	(1ull << 20)	/* tasks that the host carries out: file I/O */
 #define NPU_CAP_IPC_MEM		(1ull << 21)	/* memory shared between processes, by keys */
+#define NPU_CAP_IPC_FD		(1ull << 22)	/* virtual memory shared so, by descriptors */
 
 #ifdef __cplusplus
 }

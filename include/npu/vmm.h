@@ -133,7 +133,7 @@ NPU_API int npu_vm_protect(void *addr, size_t size, uint32_t access);
  * To be given to another process of the instance (SCM_RIGHTS). The memory lives as long as it, or
  * what was imported from it.
  * Return: 0, -EINVAL (NULL, or 0), -EBADF, -ESTALE, -EMFILE, -ENODEV, -EOPNOTSUPP (without
- * NPU_CAP_IPC), -EIO, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * NPU_CAP_IPC_FD), -EIO, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_vm_export(npu_vm_memory memory, int *fd);
 
@@ -146,7 +146,7 @@ NPU_API int npu_vm_export(npu_vm_memory memory, int *fd);
  *
  * What is written through one is read through the other.
  * Return: 0, -EINVAL (NULL, or no such descriptor), -ENOMEM, -ENOSPC, -ENODEV, -EOPNOTSUPP (without
- * NPU_CAP_IPC), -ESTALE (the context is being destroyed), -EIO, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * NPU_CAP_IPC_FD), -ESTALE (the context is being destroyed), -EIO, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_vm_import(int fd, int device, npu_vm_memory *memory, size_t *size);
 

@@ -4,6 +4,9 @@
  */
 #include "selftests/npu_kselftest.h"
 
+#include <sys/socket.h>
+#include <sys/wait.h>
+
 #include "selftests/runtime/rt_test.h"
 
 #define G (2u << 20)
@@ -240,6 +243,113 @@ TEST_F(vmm, a_restart_leaves_all_where_it_is)
 	self->host[1] = 0;
 	OK(npu_memcpy(self->host, (char *)p + G, G, NPU_COPY_AUTO));
 	EXPECT_EQ(8, self->host[1]);
+}
+
+/* ---- between processes ---- */
+
+static int send_fd(int socket, int fd)
+{
+	union { char buf[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u = { .buf = "" };
+	struct iovec io = { "", 1 };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = u.buf,
+		.msg_controllen = sizeof(u.buf),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	return sendmsg(socket, &m, 0) == 1 ? 0 : -1;
+}
+
+static int take_fd(int socket)
+{
+	union { char buf[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u;
+	char byte;
+	struct iovec io = { &byte, 1 };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = u.buf,
+		.msg_controllen = sizeof(u.buf),
+	};
+	int fd = -1;
+
+	if (recvmsg(socket, &m, 0) == 1 && CMSG_FIRSTHDR(&m))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+	return fd;
+}
+
+/* Imports what comes, reads 5 at its end, writes 6 there, and says so; how far it came. */
+static int importer(int socket)
+{
+	npu_vm_memory m, again;
+	size_t size = 0;
+	char c = 0;
+	void *p;
+	int fd, none;
+
+	fd = take_fd(socket);
+	if (fd < 0 || npu_vm_import(fd, 0, &m, &size) || size != 2 * G)
+		return 1;
+	if (npu_vm_export(m, &none) != -EOPNOTSUPP || npu_vm_import(fd, 0, &again, NULL) ||
+	    npu_vm_destroy(again))
+		return 2;
+	if (npu_vm_reserve(0, 4 * G, 0, NULL, &p) || npu_vm_map(p, size, m, 0, RW))
+		return 3;
+	if (npu_memcpy(&c, (char *)p + size - 1, 1, NPU_COPY_D2H) || c != 5)
+		return 4;
+	if (npu_memset((char *)p + size - 1, 6, 1) || write(socket, "", 1) != 1)
+		return 5;
+	/* the other one gives it back meanwhile: it stays, as long as it is wanted */
+	if (read(socket, &c, 1) != 1 || npu_memcpy(&c, p, 1, NPU_COPY_D2H) || c != 7)
+		return 6;
+	return npu_vm_unmap(p, size) || npu_vm_destroy(m) || npu_finalize(5000) ? 7 : 0;
+}
+
+TEST(a_descriptor_for_another_process)
+{
+	char name[32], byte = 0;
+	int pair[2], fd, status;
+	npu_vm_memory m;
+	size_t before;
+	void *p;
+	pid_t pid;
+
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		SKIP(return, "no named instances in this build");
+	snprintf(name, sizeof(name), "vmm-test-%d", (int)getpid());
+	setenv("NPU_SIMNPU_INSTANCE", name, 1);
+	setenv("NPU_SIMNPU_MEMORY", "64M", 1);
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		close(pair[0]);
+		_exit(importer(pair[1]));
+	}
+	close(pair[1]);
+	OK(npu_init());
+	before = bytes_free(0);
+	OK(npu_vm_reserve(0, 2 * G, 0, NULL, &p));
+	OK(npu_vm_create(0, 2 * G, 0, &m));
+	OK(npu_vm_map(p, 2 * G, m, 0, RW));
+	OK(npu_memset(p, 5, 2 * G));
+	OK(npu_vm_export(m, &fd));
+	OK(send_fd(pair[0], fd));
+	close(fd);
+	EXPECT_EQ(1, read(pair[0], &byte, 1));
+	OK(npu_memcpy(&byte, (char *)p + 2 * G - 1, 1, NPU_COPY_D2H));
+	EXPECT_EQ(6, byte);
+	OK(npu_memset(p, 7, 1));
+	OK(npu_vm_destroy(m));
+	OK(npu_vm_unmap(p, 2 * G));
+	EXPECT_EQ(before, bytes_free(0));
+	EXPECT_EQ(1, write(pair[0], "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status)
+		TH_LOG("the importer came to %d", WEXITSTATUS(status));
+	EXPECT_EQ(0, npu_finalize(5000));
 }
 
 TEST_HARNESS_MAIN

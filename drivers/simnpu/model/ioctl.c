@@ -129,6 +129,10 @@ static int io_mem_export(struct model_file *f, void *arg)
 
 static int io_mem_import(struct model_file *f, void *arg)
 {
+	const struct simnpu_import *i = arg;
+
+	if (i->flags & ~SIMNPU_MEM_PHYSICAL)
+		return -EINVAL;
 	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? model_mem_import(f, arg) : -EOPNOTSUPP;
 }
 
@@ -196,7 +200,7 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(MEM_REGISTER, io_mem_register, ZERO(AT(simnpu_register, flags))),
 	ENTRY(MEM_WINDOW, io_mem_window, ZERO(AT(simnpu_window, pad))),
 	ENTRY(MEM_EXPORT, io_mem_export, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
-	ENTRY(MEM_IMPORT, io_mem_import, ZERO(AT(simnpu_import, flags), AT(simnpu_import, pad))),
+	ENTRY(MEM_IMPORT, io_mem_import, ZERO(AT(simnpu_import, pad))),
 	ENTRY(VM_RESERVE, io_vm_reserve, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
 	ENTRY(VM_RELEASE, io_vm_release,
 	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),

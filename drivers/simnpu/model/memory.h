@@ -207,6 +207,8 @@ int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 void model_share_in_child(void);
 int model_share_alloc(struct model_memory *m, struct model_extent *e);
 int model_share_free(struct model_memory *m, struct model_extent *e);
+int model_share_file(uint64_t size);
+void model_share_close(int fd);
 /* account.c */
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);
@@ -246,9 +248,11 @@ struct model_mapping {
  * @host: host memory
  * @size: bytes
  * @locked: its pages are locked
+ * @pin: in the list of what is locked
  * @registered: it is the caller's
  * @mapping: where memory without an address is mapped, or NULL
  * @physical: device memory without an address of its own
+ * @foreign: it is another process's, and not in this one's account
  * @hit: an uncorrectable error had hit it when it was unmapped, in the generation before this one;
  *	0: none had
  * @share: what another process's memory is called in the file of the instance, 0: it is ours
@@ -262,8 +266,10 @@ struct model_mem {
 	char *host;
 	uint64_t size;
 	bool locked;
+	struct hal_list pin;
 	bool registered;
 	bool physical;
+	bool foreign;
 	struct model_mapping *mapping;
 	uint32_t hit;
 	uint32_t share;

@@ -74,6 +74,34 @@ static int map_file(struct model_memory *m, struct model_extent *e, int fd)
 }
 
 /**
+ * model_share_file() - a file for memory that is mapped by others than its maker
+ * @size: bytes
+ *
+ * Return: its descriptor, -EMFILE (there are too few), -ENOMEM.
+ */
+int model_share_file(uint64_t size)
+{
+	int fd = hal_sys_memfd_fixed("simnpu-memory", size);
+
+	if (fd == -ENFILE)
+		return -EMFILE;
+	if (fd < 0)
+		return fd == -EMFILE ? fd : -ENOMEM;
+	if (too_many(fd)) {
+		hal_sys_close(hal_sys_get(), fd);
+		return -EMFILE;
+	}
+	note(fd, true);
+	return fd;
+}
+
+/* The opposite. */
+void model_share_close(int fd)
+{
+	close_file(fd);
+}
+
+/**
  * model_share_alloc() - put an extent into a file of its own
  * @m: the memory
  * @e: the extent, whole pages, nothing is there yet
@@ -83,17 +111,10 @@ static int map_file(struct model_memory *m, struct model_extent *e, int fd)
  */
 int model_share_alloc(struct model_memory *m, struct model_extent *e)
 {
-	int fd = hal_sys_memfd_fixed("simnpu-memory", e->range.size), rc;
+	int fd = model_share_file(e->range.size), rc;
 
-	if (fd == -EMFILE || fd == -ENFILE)
-		return 0;
 	if (fd < 0)
-		return -ENOMEM;
-	if (too_many(fd)) {
-		hal_sys_close(hal_sys_get(), fd);
-		return 0;
-	}
-	note(fd, true);
+		return fd == -EMFILE ? 0 : fd;
 	rc = map_file(m, e, fd);
 	if (rc)
 		close_file(fd);
@@ -127,9 +148,9 @@ static struct model_mem *find(struct model_file *f, uint32_t handle, int *rc)
 	*rc = 0;
 	if (!mem)
 		*rc = -ENOENT;
-	else if (!mem->ext || mem->physical || mem->ext->foreign)
+	else if (mem->foreign || (!mem->physical && (!mem->ext || mem->ext->foreign)))
 		*rc = -EOPNOTSUPP;
-	else if (!mem->ext->file)
+	else if (mem->physical ? mem->fd < 0 : !mem->ext->file)
 		*rc = -EMFILE;
 	return mem;
 }
@@ -143,6 +164,11 @@ static int export_locked(struct model_file *f, struct simnpu_export *arg)
 	mem = find(f, arg->handle, &rc);
 	if (rc)
 		return rc;
+	if (mem->physical) {
+		arg->fd = arg->to ? -EINVAL : hal_sys_dup(mem->fd);
+		arg->size = mem->size;
+		return arg->fd < 0 ? arg->fd : 0;
+	}
 	rc = hal_sys_fstat(mem->ext->file - 1, &st);
 	if (rc)
 		return rc;
@@ -209,7 +235,8 @@ static int import(struct model_file *f, const struct simnpu_import *arg, struct 
 	uint64_t size;
 	int fd, rc;
 
-	if (!hal_sys_is_fixed(arg->fd, &size) || !size || size % MODEL_PAGE)
+	if (!hal_sys_is_fixed(arg->fd, &size) || !size ||
+	    size % (mem->physical ? SIMNPU_VM_GRANULARITY : MODEL_PAGE))
 		return -EINVAL;
 	if (size > m->size)
 		return -ENOMEM;
@@ -221,13 +248,18 @@ static int import(struct model_file *f, const struct simnpu_import *arg, struct 
 		return -EMFILE;
 	}
 	note(fd, true);
+	mem->size = size;
+	mem->share = arg->share;
+	if (mem->physical) {
+		mem->fd = fd;
+		mem->foreign = true;
+		return 0;
+	}
 	pthread_mutex_lock(&m->lock);
 	rc = import_locked(m, size, fd, &mem->ext);
 	pthread_mutex_unlock(&m->lock);
 	if (rc)
 		close_file(fd);
-	mem->size = size;
-	mem->share = arg->share;
 	return rc;
 }
 
@@ -237,11 +269,15 @@ int model_mem_import(struct model_file *f, struct simnpu_import *arg)
 	struct model_mem *mem;
 	int rc;
 
+	if (arg->flags && arg->share)
+		return -EINVAL;
 	if (!model_named())
 		return -EOPNOTSUPP;
 	mem = model_mem_new(f, arg->context, &rc);
-	if (mem)
+	if (mem) {
+		mem->physical = arg->flags;
 		rc = import(f, arg, mem);
+	}
 	if (rc) {
 		free(mem);
 		if (arg->share)
@@ -252,7 +288,7 @@ int model_mem_import(struct model_file *f, struct simnpu_import *arg)
 	if (rc)
 		return rc;
 	arg->handle = mem->handle;
-	arg->addr = mem->ext->range.start;
+	arg->addr = mem->physical ? 0 : mem->ext->range.start;
 	arg->size = mem->size;
 	return 0;
 }
