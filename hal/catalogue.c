@@ -29,10 +29,12 @@ static const struct hal_error_entry catalogue[] = {
 	     "module asked for a kernel of a loaded one.",
 	     "Check the name, and that the kernel is an exported symbol (nm -D MODULE)."),
 	CODE(EIO,
-	     "The device has a fault, or its answer cannot be relied upon.",
-	     "A hardware fault: an uncorrectable memory error, a broken link, a core that hangs.",
+	     "The device has a fault, or its answer cannot be relied upon; or a file cannot be "
+	     "read or written.",
+	     "A hardware fault: an uncorrectable memory error, a broken link, a core that hangs; "
+	     "of a disk, if the text names a file.",
 	     "See npu_device_get_health() for the cause; npu_device_restart() makes the device "
-	     "usable again."),
+	     "usable again. A disk: see the log of the kernel."),
 	CODE(ENOEXEC,
 	     "The file or image is not what can be loaded here.",
 	     "Not a shared object, one for another processor, or one without the kernels' ABI "
@@ -106,10 +108,11 @@ static const struct hal_error_entry catalogue[] = {
 	     "Close descriptors, or raise the limit (ulimit -n)."),
 	CODE(ENOSPC,
 	     "A fixed number of things is used up: streams, timed events, contexts, names, or "
-	     "room in a buffer. Memory: -ENOMEM.",
-	     "Streams that are not destroyed; many processes on one device; a limit of the part.",
+	     "room in a buffer or on a disk. Memory: -ENOMEM.",
+	     "Streams that are not destroyed; many processes on one device; a limit of the part; "
+	     "a disk or quota that is full.",
 	     "Destroy what is not needed; share streams by npu_stream_pool_get(); the text tells "
-	     "the limit, and who uses it."),
+	     "the limit, and who uses it, or the file."),
 	CODE(ERANGE,
 	     "A number is outside what is allowed.",
 	     "A value of an option below its minimum or above its maximum.",
@@ -186,6 +189,15 @@ static const struct hal_error_entry catalogue[] = {
 	     "The process that made the key has ended.",
 	     "npu_ipc_import() of a key of a process that has crashed, was killed, or was done.",
 	     "Start it again, and get a new key; memory that was imported before stays."),
+	CODE(ENODATA,
+	     "The file ends before what was to be read.",
+	     "A wrong offset or size; a file that was truncated meanwhile, or not written whole.",
+	     "Compare with npu_file_size(); the log names the file and the byte."),
+	CODE(EBADMSG,
+	     "The file is not a container of weights, or it is damaged.",
+	     "Another kind of file; a copy that was cut short; a disk that returns other bytes "
+	     "than were written.",
+	     "Check it (npuctl weights check FILE), and make or copy it anew."),
 	CODE(EHWPOISON,
 	     "The memory was hit by an uncorrectable error: what was in it is lost.",
 	     "A hardware fault of the device's memory.",

@@ -333,12 +333,12 @@ struct hal_device_ops {
  *	NPU_CALLBACK_NOBLOCK; [C-STREAM-7] blocking calls inside it give -EDEADLK
  * @host: have the host carry a task out. Only with NPU_CAP_HOST_TASK. [C-STREAM-16] @begin is
  *	called when its turn has come, on a thread of the library, in order within the stream, and
- *	never waits; callbacks that take long don't keep it waiting. The stream goes on at @host_done.
- *	[C-STREAM-17] Of one that was discarded, @begin is not called once @abort or the device's
- *	@stop has returned 0
+ *	never waits; callbacks that take long don't keep it waiting. The stream goes on at
+ *	@host_done. [C-STREAM-17] Of one that was discarded, @begin is not called once @abort or the
+ *	device's @stop has returned 0
  * @host_done: a task that @host began is done: outside the lock, from any thread, with a
- *	reference. @code: 0, or the negative errno with which it fails. [C-STREAM-18] Of one that was
- *	discarded meanwhile it does nothing. Only with NPU_CAP_HOST_TASK
+ *	reference. @code: 0, or the negative errno with which it fails. [C-STREAM-18] Of one that
+ *	was discarded meanwhile it does nothing. Only with NPU_CAP_HOST_TASK
  *
  * @kick: wake the device, after a submission gave 1: outside the lock, which is dropped first, with
  *	a reference taken under it. Must not fail: what could not be woken is woken by the next

@@ -11,7 +11,7 @@
 
 #define FLAGS (NPU_FILE_READ | NPU_FILE_WRITE | NPU_FILE_CREATE | NPU_FILE_TRUNCATE)
 
-/* ---- files and their handles ------------------------------------------------------------- */
+/* ---- files and their handles ------------------------------------------------------ */
 
 static void release(struct kref *ref)
 {
@@ -34,32 +34,60 @@ void rt_file_put(struct rt_file *f)
 }
 
 /**
- * rt_file_get() - the file of a handle
+ * rt_handle_get() - the object of a handle of files or weights
+ * @type: which of the two
  * @handle: the handle
  * @op: for the error record
  *
- * Return: the file with a reference, or NULL with the thread's record filled.
+ * Return: the object, whose struct kref comes first, with a reference, or NULL with the thread's
+ * record filled.
  */
-struct rt_file *rt_file_get(uint64_t handle, const char *op)
+void *rt_handle_get(enum hal_handle_type type, uint64_t handle, const char *op)
 {
-	struct hal_slot *slot = hal_slot_at(HAL_HANDLE_FILE, handle);
-	struct rt_file *f = NULL;
+	struct hal_slot *slot = hal_slot_at(type, handle);
+	struct kref *ref = NULL;
 
 	if (slot) {
 		hal_spin_lock(&slot->lock);
 		if (hal_slot_is(slot, handle)) {
-			f = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
-			kref_get(&f->ref);
+			ref = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
+			kref_get(ref);
 		}
 		hal_spin_unlock(&slot->lock);
 	}
-	if (!f)
-		hal_handle_error(HAL_HANDLE_FILE, handle, op);
-	return f;
+	if (!ref)
+		hal_handle_error(type, handle, op);
+	return ref;
+}
+
+/* Ends a handle: the object with the reference that the handle had, or NULL as above. */
+void *rt_handle_end(enum hal_handle_type type, uint64_t handle, const char *op)
+{
+	struct hal_slot *slot = hal_slot_at(type, handle);
+	void *obj = NULL;
+
+	if (slot) {
+		hal_spin_lock(&slot->lock);
+		if (hal_slot_is(slot, handle)) {
+			obj = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
+			hal_handle_retire(type, slot);
+		}
+		hal_spin_unlock(&slot->lock);
+	}
+	if (obj)
+		hal_handle_free(type, slot);
+	else
+		hal_handle_error(type, handle, op);
+	return obj;
+}
+
+static struct rt_file *file_get(npu_file file, const char *op)
+{
+	return rt_handle_get(HAL_HANDLE_FILE, file.h, op);
 }
 
 /* What the system says, as one of the codes that the library gives. */
-static int open_failed(int err, const char *path, const char *op)
+int rt_file_failed(int err, const char *path, const char *op)
 {
 	switch (err) {
 	case -ENOENT:
@@ -74,6 +102,7 @@ static int open_failed(int err, const char *path, const char *op)
 		return hal_fail(-EINVAL, op, "%s: neither a regular file nor a block device", path);
 	case -ENOSPC:
 	case -EDQUOT:
+	case -EFBIG:
 		return hal_fail(-ENOSPC, op, "%s: the disk is full", path);
 	case -EMFILE:
 	case -ENFILE:
@@ -129,16 +158,16 @@ int rt_file_open(const char *path, uint32_t flags, const char *op, struct rt_fil
 				  (flags & NPU_FILE_CREATE ? O_CREAT : 0) |
 				  (flags & NPU_FILE_TRUNCATE ? O_TRUNC : 0), 0666);
 	if (f->fd < 0) {
-		err = open_failed(f->fd, path, op);
+		err = rt_file_failed(f->fd, path, op);
 		free(f);
 		return err;
 	}
 	hal_store_relaxed(&f->direct, -1);
 	err = rt_file_sys->fstat(f->fd, &st);
 	if (err)
-		err = open_failed(err, path, op);
+		err = rt_file_failed(err, path, op);
 	else if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-		err = open_failed(-EISDIR, path, op);
+		err = rt_file_failed(-EISDIR, path, op);
 	if (err) {
 		rt_file_put(f);
 		return err;
@@ -180,20 +209,10 @@ NPU_API int npu_file_open(const char *path, uint32_t flags, npu_file *file)
 
 static int close_handle(uint64_t handle)
 {
-	struct hal_slot *slot = hal_slot_at(HAL_HANDLE_FILE, handle);
-	struct rt_file *f = NULL;
+	struct rt_file *f = rt_handle_end(HAL_HANDLE_FILE, handle, "file_close");
 
-	if (slot) {
-		hal_spin_lock(&slot->lock);
-		if (hal_slot_is(slot, handle)) {
-			f = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
-			hal_handle_retire(HAL_HANDLE_FILE, slot);
-		}
-		hal_spin_unlock(&slot->lock);
-	}
 	if (!f)
-		return hal_handle_error(HAL_HANDLE_FILE, handle, "file_close");
-	hal_handle_free(HAL_HANDLE_FILE, slot);
+		return hal_error_last()->code;
 	rt_io_forget(f);
 	rt_file_put(f);
 	return 0;
@@ -232,7 +251,7 @@ NPU_API int npu_file_size(npu_file file, uint64_t *size)
 	err = rt_enter("file_size");
 	if (err)
 		return err;
-	f = rt_file_get(file.h, "file_size");
+	f = file_get(file, "file_size");
 	if (!f)
 		return hal_error_last()->code;
 	err = rt_file_sys->fstat(f->fd, &st);
@@ -245,7 +264,7 @@ NPU_API int npu_file_size(npu_file file, uint64_t *size)
 	return err;
 }
 
-/* ---- transfers -------------------------------------------------------------------------------- */
+/* ---- transfers -------------------------------------------------------------------- */
 
 /* A transfer, with a reference of the file. NULL: no memory, the record is filled. */
 struct rt_io *rt_io_new(struct rt_file *f, bool write, uint32_t count, const char *op)
@@ -313,7 +332,7 @@ static int prepare(const struct request *r, struct rt_io **io)
 	int err, device = -1;
 
 	*io = NULL;
-	f = rt_file_get(r->file.h, r->op);
+	f = file_get(r->file, r->op);
 	if (!f)
 		return hal_error_last()->code;
 	err = check(r, f, &device);

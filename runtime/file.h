@@ -13,6 +13,7 @@
 
 #include <sys/stat.h>
 
+#include "hal/point.h"
 #include "runtime/internal.h"
 
 /* Bytes of one read or write. */
@@ -181,9 +182,11 @@ extern const struct rt_io_backend rt_io_threads;
 extern const struct rt_io_backend rt_io_uring;
 
 /* file.c */
-struct rt_file *rt_file_get(uint64_t handle, const char *op);
+void *rt_handle_get(enum hal_handle_type type, uint64_t handle, const char *op);
+void *rt_handle_end(enum hal_handle_type type, uint64_t handle, const char *op);
 void rt_file_put(struct rt_file *f);
 int rt_file_open(const char *path, uint32_t flags, const char *op, struct rt_file **file);
+int rt_file_failed(int err, const char *path, const char *op);
 void rt_files_close(void);
 int rt_file_stream(npu_stream stream, const void *ptr, const char *op, uint64_t *h, int *device);
 struct rt_io *rt_io_new(struct rt_file *f, bool write, uint32_t count, const char *op);
@@ -204,5 +207,8 @@ int rt_io_device_copy(struct rt_io *io, void *dst, const void *src, size_t size)
 /* file_fault.c: pages of a mapped file that are not there any more */
 bool rt_fault_watch(const void *addr, size_t size);
 bool rt_fault_met(void);
+
+/* weights.c */
+void rt_weights_close_all(void);
 
 #endif /* RUNTIME_FILE_H */

@@ -38,7 +38,7 @@ static uint32_t slot_room, slot_count, slot_free;	/* free: 1 + index, 0: none */
 
 _Static_assert(sizeof(void *) == sizeof(uint64_t), "a token is an argument of a task");
 
-/* ---- tokens --------------------------------------------------------------------------- */
+/* ---- tokens ----------------------------------------------------------------------- */
 
 static int slot_grow_locked(void)
 {
@@ -96,7 +96,7 @@ static void token_put_locked(struct rt_io *io)
 	io->token = 0;
 }
 
-/* ---- the thread's life ------------------------------------------------------------------ */
+/* ---- the thread's life ------------------------------------------------------------ */
 
 static int backend_start(const struct rt_io_backend **b)
 {
@@ -191,7 +191,7 @@ static void begin_locked(struct rt_io *io)
 	backend->wake();
 }
 
-/* ---- in a stream --------------------------------------------------------------------------- */
+/* ---- in a stream ------------------------------------------------------------------ */
 
 /* The task's turn has come. */
 static void begin(void *arg)
@@ -228,7 +228,7 @@ static void reclaim_locked(const struct rt_file *f)
 			break;
 		io = hal_list_entry(pos, struct rt_io, node);
 		hal_list_del(pos);
-		if ((!f || io->file == f) && hal_point_done(&io->point))
+		if ((!f || io->file == f) && hal_point_passed(&io->point))
 			drop_locked(io);
 		else
 			hal_list_add_tail(&keep, pos);
@@ -313,7 +313,7 @@ int rt_io_run(struct rt_io *io)
 	return err;
 }
 
-/* ---- waiting for it ------------------------------------------------------------------------- */
+/* ---- waiting for it --------------------------------------------------------------- */
 
 /* Whether a transfer is one that nobody waits for any more, of a stream or of a device. */
 static bool is_over(const struct rt_io *io, uint64_t stream, int device)

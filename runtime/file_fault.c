@@ -16,7 +16,7 @@
 
 #include "runtime/file.h"
 
-/* What is watched, and whether something was not there. One thread maps files, a range at a time. */
+/* What is watched, and whether something was not there. One thread maps, a range at a time. */
 static _Atomic uintptr_t watch_start, watch_end;
 static _Atomic bool met;
 /* Whose turn is after ours; written before ours can be called. */

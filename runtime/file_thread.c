@@ -18,7 +18,7 @@ static struct hal_list free_ops;
 
 enum step { STEP_THROUGH, STEP_WAITS, STEP_GOES_ON };
 
-/* ---- failures --------------------------------------------------------------------------- */
+/* ---- failures --------------------------------------------------------------------- */
 
 static void fail(struct rt_io *io, int err, uint64_t offset)
 {
@@ -54,7 +54,7 @@ static bool unwanted(const struct rt_io *io)
 	return hal_load_acquire(&io->cancel) || (io->point.seq && hal_point_done(&io->point));
 }
 
-/* ---- one read or write --------------------------------------------------------------------- */
+/* ---- one read or write ------------------------------------------------------------ */
 
 static void op_free(struct rt_io_op *op)
 {
@@ -136,7 +136,7 @@ static void op_ended(struct rt_io_op *op)
 	}
 }
 
-/* ---- cutting ---------------------------------------------------------------------------------- */
+/* ---- cutting ---------------------------------------------------------------------- */
 
 static int stage_get(struct rt_io_op *op)
 {
@@ -269,7 +269,7 @@ static enum step take_step(struct rt_io *io, uint32_t share)
 	return io->err || io->part == io->count ? STEP_THROUGH : STEP_GOES_ON;
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------- */
 
 static void end(struct rt_io *io)
 {

@@ -176,6 +176,7 @@ static int come_down(int64_t timeout_ms)
 		err = rt_devices_close(deadline);
 	rt_io_stop(deadline);
 	rt_files_close();
+	rt_weights_close_all();
 	rt_options_unload();
 	forget_devices();
 	return err;

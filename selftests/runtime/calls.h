@@ -145,6 +145,15 @@
 	NEED(npu_file_write, npu_file_write(obj.file, 0, obj.q, 64))			\
 	NEED(npu_file_read_async, npu_file_read_async(obj.s, obj.file, 0, obj.p, 64))	\
 	NEED(npu_file_write_async, npu_file_write_async(obj.s, obj.file, 0, obj.p, 64))	\
+	NEED(npu_weights_open, npu_weights_open(CONTAINER, &obj.w_out))			\
+	NEED(npu_weights_close, npu_weights_close(new_weights()))			\
+	NEED(npu_weights_count, npu_weights_count(obj.weights, &obj.u32))		\
+	NEED(npu_weights_info, npu_weights_info(obj.weights, 0, &obj.tensor))		\
+	NEED(npu_weights_find, npu_weights_find(obj.weights, "layer0.bias", &obj.u32))	\
+	NEED(npu_weights_verify, npu_weights_verify(obj.weights, 1))			\
+	NEED(npu_weights_load, npu_weights_load(obj.weights, 1, 1, &obj.q, obj.s,	\
+						NPU_WEIGHTS_VERIFY, NULL, NULL))	\
+	NEED(npu_weights_write, write_weights())				\
 	NEED(npu_module_load, npu_module_load(GOOD_MODULE, &obj.module))		\
 	NEED(npu_module_load_data, bad_image(npu_module_load_data(obj.text, 8, &obj.m_out))) \
 	NEED(npu_module_unload, npu_module_unload(obj.module, 5000))			\

@@ -18,6 +18,9 @@
 /* Bytes of virtual memory: what the simulator takes at least. */
 #define VM_SIZE (2u << 20)
 
+/* A container that is there. */
+#define CONTAINER TEST_SRCTREE "/samples/fashion_mnist/weights.bin"
+
 /* What the calls work on; handles are stale where the library is not ready. */
 static struct {
 	npu_stream s, idle, s_out;
@@ -27,6 +30,8 @@ static struct {
 	npu_kernel k, k_out;
 	npu_file file, f_out;
 	npu_vm_memory v, there, v_out;
+	npu_weights weights, w_out;
+	struct npu_tensor_info tensor;
 	struct npu_guard g, unused;
 	struct npu_device_info info;
 	struct npu_device_health health;
@@ -211,6 +216,28 @@ static npu_file new_file(void)
 	return f;
 }
 
+static npu_weights new_weights(void)
+{
+	npu_weights w = obj.weights;
+
+	spare(true);
+	if (is_ready())
+		npu_weights_open(CONTAINER, &w);
+	spare(false);
+	return w;
+}
+
+static int write_weights(void)
+{
+	char path[64];
+	int err;
+
+	snprintf(path, sizeof(path), "/tmp/npu-calls-%d", getpid());
+	err = npu_weights_write(path, NULL, 0);
+	unlink(path);
+	return err;
+}
+
 static int take_fd(int err)
 {
 	if (!err)
@@ -269,7 +296,7 @@ static const struct result {
 } results[] = {
 #define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
 	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
-	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0), RESULT(v_out, 0),
+	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0), RESULT(v_out, 0), RESULT(w_out, 0),
 	RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
 	RESULT(n, -1), RESULT(fd, -1),
 };
@@ -328,6 +355,7 @@ static void set_sizes(void)
 	obj.stats.size = sizeof(obj.stats);
 	obj.host_stats.size = sizeof(obj.host_stats);
 	obj.error.size = sizeof(obj.error);
+	obj.tensor.size = sizeof(obj.tensor);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
@@ -346,6 +374,7 @@ static inline int set_up(void)
 	       npu_vm_create(0, VM_SIZE, 0, &obj.there) ||
 	       npu_vm_map(obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ) ||
 	       npu_file_open(obj.path, NPU_FILE_READ | NPU_FILE_WRITE, &obj.file) ||
+	       npu_weights_open(CONTAINER, &obj.weights) ||
 	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
 }
 

@@ -63,7 +63,7 @@ static int write_it(FIXTURE_DATA(trouble) *self)
 	return err ? err : npu_stream_sync(self->s, LONG_MS);
 }
 
-/* ---- the disk --------------------------------------------------------------------------- */
+/* ---- the disk --------------------------------------------------------------------- */
 
 TEST_F(trouble, short_reads_and_writes_go_on)
 {
@@ -192,7 +192,7 @@ TEST_F(trouble, opening_fails)
 	EXPECT_EQ(0, size);
 }
 
-/* ---- the file gets shorter -------------------------------------------------------------------- */
+/* ---- the file gets shorter -------------------------------------------------------- */
 
 static char *cut_path;
 static off_t cut_to;
@@ -259,7 +259,7 @@ TEST_F(trouble, faults_of_the_program)
 	close(fd);
 }
 
-/* ---- nobody wants it any more ------------------------------------------------------------------- */
+/* ---- nobody wants it any more ----------------------------------------------------- */
 
 static void until_entered(struct gate *g)
 {
@@ -442,7 +442,7 @@ TEST_F(trouble, exit_on_the_way)
 	EXPECT_GT(5000000000u, hal_sys_now() - start);
 }
 
-/* ---- without io_uring ------------------------------------------------------------------------- */
+/* ---- without io_uring ------------------------------------------------------------- */
 
 /* A container may forbid it, and then threads do the work. */
 TEST_F(trouble, io_uring_is_forbidden)
