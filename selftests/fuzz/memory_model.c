@@ -10,6 +10,7 @@
 #include "drivers/simnpu/simnpu_test.h"
 #include "hal/base.h"
 #include "selftests/fuzz/memory_fuzz.h"
+#include "selftests/json_read.h"
 
 #define MIB (1u << 20)
 
@@ -277,6 +278,83 @@ static void compare_kind(uint32_t dev, uint32_t k, const struct npu_mem_stats *s
 		 s->inactive_split_bytes[k].current, "device %u, kind %u", dev, k);
 }
 
+/* ---- what a snapshot says ---------------------------------------------------------------------- */
+
+#define SHOT ".segments[].blocks[]"
+
+/**
+ * struct shot - a snapshot
+ * @text: the text
+ * @size: its bytes
+ * @addr: where the block lies that is being read
+ * @bytes: its size
+ * @asked: what was asked for
+ * @live: blocks in use
+ * @waits: blocks that wait
+ */
+struct shot {
+	char *text;
+	size_t size;
+	uint64_t addr;
+	uint64_t bytes;
+	uint64_t asked;
+	uint64_t live;
+	uint64_t waits;
+};
+
+static int shot_write(const char *text, size_t size, void *arg)
+{
+	struct shot *s = arg;
+
+	s->text = realloc(s->text, s->size + size + 1);
+	MF_CHECK(s->text, "no memory");
+	memcpy(s->text + s->size, text, size);
+	s->size += size;
+	s->text[s->size] = '\0';
+	return 0;
+}
+
+static void shot_leaf(const char *path, const char *text, void *arg)
+{
+	uint64_t n = strtoull(text, NULL, 10);
+	const struct mf_block *b;
+	struct shot *s = arg;
+
+	if (!strcmp(path, SHOT ".address"))
+		s->addr = n;
+	else if (!strcmp(path, SHOT ".size"))
+		s->bytes = n;
+	else if (!strcmp(path, SHOT ".requested_size"))
+		s->asked = n;
+	if (strcmp(path, SHOT ".state") || !strcmp(text, "inactive"))
+		return;
+	for (b = mf.block; b < mf.block + MF_BLOCKS; b++)
+		if (b->state && (uintptr_t)b->ptr == s->addr)
+			break;
+	MF_CHECK(b < mf.block + MF_BLOCKS && b->bytes == s->bytes && b->asked == s->asked &&
+		 !strcmp(text, b->state == MF_LIVE ? "active_allocated" : "active_pending_free"),
+		 "%llx of %llu bytes is %s", (unsigned long long)s->addr,
+		 (unsigned long long)s->bytes, text);
+	if (b->state == MF_LIVE)
+		s->live++;
+	else
+		s->waits++;
+}
+
+static void compare_snapshot(uint32_t dev)
+{
+	const struct mf_figures *f = &mf.fig[dev][MF_KINDS];
+	struct shot s = { .size = 0 };
+
+	if (!IS_ENABLED(CONFIG_MEM_SNAPSHOT))
+		return;
+	MF_CHECK(!npu_mem_snapshot((int)dev, shot_write, &s), "device %u", dev);
+	MF_CHECK(json_read(s.text, shot_leaf, &s), "%.100s", s.text);
+	MF_CHECK(s.live == f->blocks && s.live + s.waits == f->active, "device %u: %llu and %llu",
+		 dev, (unsigned long long)s.live, (unsigned long long)s.waits);
+	free(s.text);
+}
+
 void mf_compare(uint32_t dev)
 {
 	struct npu_mem_stats s = { .size = sizeof(s) };
@@ -284,6 +362,7 @@ void mf_compare(uint32_t dev)
 	uint64_t reserved;
 	uint32_t k;
 
+	compare_snapshot(dev);
 	MF_CHECK(!npu_mem_get_stats((int)dev, &s), "device %u", dev);
 	for (k = 0; k < NPU_MEM_KINDS; k++)
 		compare_kind(dev, k, &s);

@@ -221,6 +221,25 @@ static void ask(struct worker *w)
 		 "%llu cached", (unsigned long long)s.cached_bytes);
 }
 
+static int nowhere(const char *text, size_t size, void *arg)
+{
+	(void)text;
+	(void)arg;
+	return size ? 0 : -EINVAL;
+}
+
+static void look(struct worker *w)
+{
+	int d = (int)mf_below(&w->rng, MF_DEVICES), err;
+
+	err = npu_mem_history(d, NPU_MEM_HISTORY_ON, 1 + mf_below(&w->rng, 100));
+	MF_CHECK(!err || err == -EOPNOTSUPP, "%d", err);
+	err = npu_mem_snapshot(d, nowhere, NULL);
+	MF_CHECK(!err || err == -EOPNOTSUPP, "%d", err);
+	if (mf_below(&w->rng, 2))
+		npu_mem_history(d, NPU_MEM_HISTORY_OFF, 0);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -242,6 +261,8 @@ static void *work(void *arg)
 			simnpu_test_fail(SIMNPU_FAIL_MEMORY, 1, 1, 0);
 		else if (dice < 1008)
 			npu_mem_empty_cache((int)mf_below(&w->rng, MF_DEVICES));
+		else if (dice < 1014)
+			look(w);
 		else
 			MF_CHECK(npu_mem_free(w) == -EINVAL, "host memory");
 	}

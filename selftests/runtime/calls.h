@@ -130,6 +130,8 @@
 	NEED(npu_mem_get_stats, npu_mem_get_stats(0, &obj.stats))			\
 	NEED(npu_mem_reset_peak, npu_mem_reset_peak(0))					\
 	NEED(npu_mem_reset_accumulated, npu_mem_reset_accumulated(0))			\
+	NEED(npu_mem_history, if_shot(npu_mem_history(0, NPU_MEM_HISTORY_ON, 16)))	\
+	NEED(npu_mem_snapshot, if_shot(npu_mem_snapshot(0, no_text, NULL)))		\
 	NEED(npu_mem_observe_oom, observe_oom())					\
 	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \

@@ -258,6 +258,17 @@ static int not_here(int err)
 	return err == -EOPNOTSUPP ? 0 : err;
 }
 
+static inline int no_text(const char *text, size_t size, void *arg)
+{
+	return 0;
+}
+
+/* A library without snapshots says so. */
+static inline int if_shot(int err)
+{
+	return !IS_ENABLED(CONFIG_MEM_SNAPSHOT) && err == -EOPNOTSUPP ? 0 : err;
+}
+
 static int bad_image(int err)
 {
 	return err == -ENOEXEC ? 0 : err;

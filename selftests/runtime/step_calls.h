@@ -563,6 +563,24 @@ static int file_in_stream(bool write)
 	return err ? err : end;
 }
 
+/* With a block in it, and a history. */
+static int snapshot_of_block(void)
+{
+	void *p;
+	int err;
+
+	spare(true);
+	npu_mem_alloc(500, obj.s, &p);
+	npu_mem_history(0, NPU_MEM_HISTORY_ON, 16);
+	spare(false);
+	err = if_shot(npu_mem_snapshot(0, no_text, NULL));
+	spare(true);
+	npu_mem_history(0, NPU_MEM_HISTORY_OFF, 0);
+	npu_mem_free(p);
+	spare(false);
+	return err;
+}
+
 #define EXTRA_CALLS(X)								\
 	X(npu_mem_alloc, npu_mem_alloc(64 << 20, obj.s, &obj.out), 0)		\
 	X(npu_host_alloc, npu_host_alloc(9 << 20, &obj.out), 0)			\
@@ -572,6 +590,7 @@ static int file_in_stream(bool write)
 	X(npu_mem_free, npu_mem_free(new_block(1 << 20)), 0)			\
 	X(npu_mem_record_stream, record_and_free(), 0)				\
 	X(npu_mem_empty_cache, empty_cache(), 0)				\
+	X(npu_mem_snapshot, snapshot_of_block(), 0)				\
 	X(npu_file_read, npu_file_read(obj.file, 1, obj.q, 4096), 0)		\
 	X(npu_file_read_async, file_in_stream(false), 0)			\
 	X(npu_file_write_async, file_in_stream(true), 0)			\
