@@ -443,19 +443,19 @@ struct hal_event_ops {
  *	[C-MEM-9] What the host writes there, tasks that begin afterwards read, and the other way
  *	round. Several windows may overlap. Return: 0, -EHWPOISON, -EOPNOTSUPP (not of this memory)
  * @window_close: the opposite
- * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and addresses
- *	are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six. Return: 0,
+ * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and
+ *	addresses are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six. Return: 0,
  *	-EINVAL (@want is none to be had), -EEXIST (some of it is taken), -ENOMEM
  * @release: give back what @reserve gave; nothing is mapped there
  * @create: make memory without an address: size is set; real as that of @alloc. Return: 0, -ENOMEM
  * @destroy: let go what @create or @import_fd made; where it is mapped it stays until @unmap
- * @map: put all of it at addresses of one reservation of its context, where nothing is mapped; it is
- *	mapped nowhere else. @access: HAL_VM_*. Return: 0, -ENOMEM
+ * @map: put all of it at addresses of one reservation of its context, where nothing is mapped; it
+ *	is mapped nowhere else. @access: HAL_VM_*. Return: 0, -ENOMEM
  * @unmap: take one mapping, as @map made it, away; what is in the memory stays. Return: 0, -ENOMEM
  *	(it stays mapped; not of memory that was destroyed), else it is gone all the same
  * @protect: change what may be done at one mapping
  * @export_fd: make a descriptor, close-on-exec, that stands for memory of @create. Only with
- *	NPU_CAP_IPC_FD, as is the next
+ *	NPU_CAP_IPC_FD, as is the next. Return: 0, -ENOENT (it has been destroyed meanwhile), -EMFILE
  * @import_fd: make the memory that a descriptor stands for; sets size. Return: 0, -EINVAL (no such
  *	descriptor), -ENOMEM
  * @export_key: make a key, a text, for other processes, of the byte at @offset of memory of @alloc;

@@ -409,8 +409,8 @@ void hal_memory_abandon(struct hal_context *ctx);
 void hal_modules_abandon(struct hal_context *ctx);
 
 /*
- * hal_map_lock Protects: hal_map (allocations and mappings by their addresses), hal_va_map (addresses
- * of devices), reservations, and of struct hal_memory what is not constant: that it is in hal_map
+ * hal_map_lock Protects: hal_map (allocations and mappings by address), hal_va_map (addresses of
+ * devices), reservations, and of struct hal_memory what is not constant: that it is in hal_map
  * (its range's size, 0: it is not), kind, making, unsafe, other, access, handle.
  */
 extern pthread_rwlock_t hal_map_lock;

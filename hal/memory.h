@@ -35,8 +35,8 @@ enum hal_memory_kind {
  * @kind: enum hal_memory_kind
  * @flags: HAL_MEM_*
  * @making: it is found by its addresses, but not part of its context yet, or on its way out of it,
- *	so nobody may free it; of memory without an address: it has been destroyed, but the driver does
- *	not know yet
+ *	so nobody may free it; of memory without an address: it has been destroyed, but the driver
+ *	does not know yet
  * @unsafe: an uncorrectable error may have spoilt its content
  * @unlocked: pinned memory that the driver could not lock in RAM
  * @reserve: of a mapping: where it lies, NULL: it is none; hal/vmm.c has the rest
@@ -106,8 +106,8 @@ int hal_mem_host_unregister(void *ptr);
 int hal_pointer_info(const void *ptr, struct hal_pointer *info);
 
 /*
- * Checks a range of device memory that may be written; its device, no reference. 1: it is unsafe, and
- * all of it.
+ * Checks a range of device memory that may be written; its device, no reference. 1: it is unsafe,
+ * and all of it.
  */
 int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
 

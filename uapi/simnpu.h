@@ -330,8 +330,8 @@ struct simnpu_window {
  *	back, as that process did not get the descriptor, and nothing else is done
  *
  * Memory is that of MEM_CREATE, without flags or with SIMNPU_MEM_PHYSICAL, which has no @to, of a
- * named instance. What @to is for: the memory
- * counts as long as somebody has it, whoever has freed it. ESRCH: there is no such process.
+ * named instance. What @to is for: the memory counts as long as somebody has it, whoever has freed
+ * it. ESRCH: there is no such process.
  * EMFILE: there were too few descriptors when it was made. EOPNOTSUPP: none of that memory.
  */
 struct simnpu_export {

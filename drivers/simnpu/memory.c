@@ -314,8 +314,8 @@ static int import_fd(struct hal_memory *m, int fd)
 
 	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_IMPORT, &i);
 	if (err)
-		return hal_fail(err, "vm_import", "descriptor %d is none of memory of device %d", fd,
-				m->ctx->dev->ordinal);
+		return hal_fail(err, "vm_import", "descriptor %d is none of memory of device %d",
+				fd, m->ctx->dev->ordinal);
 	to_memory(m)->handle = i.handle;
 	m->size = i.size;
 	return 0;

@@ -243,7 +243,7 @@ struct model_mapping {
  * @node: in the context's list
  * @ctx: the context
  * @handle: the handle; 0: it was destroyed, and what is left is mapped
- * @ext: device memory; of memory without an address, where its pages are kept while it is not mapped
+ * @ext: device memory; of memory without an address, where its pages are while it is not mapped
  * @fd: file that memory without an address lies in, -1: @ext
  * @host: host memory
  * @size: bytes
