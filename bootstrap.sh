@@ -14,7 +14,7 @@ set -eu
 cd "$(dirname "$0")"
 O=${O:-build}
 
-build_pkgs='make gcc libc6-dev pkg-config kconfig-frontends-nox'
+build_pkgs='make gcc libc6-dev pkg-config kconfig-frontends-nox liburing-dev'
 demo_pkgs="$build_pkgs dataset-fashion-mnist zlib1g-dev libdnnl2"
 # ca-certificates is not here: the archive is reached as the machine's apt is set up
 check_pkgs="$demo_pkgs g++ perl xz-utils"

@@ -30,10 +30,12 @@ static const struct hal_error_entry catalogue[] = {
 	     "module asked for a kernel of a loaded one.",
 	     "Check the name, and that the kernel is an exported symbol (nm -D MODULE)."),
 	CODE(EIO,
-	     "The device has a fault, or its answer cannot be relied upon.",
-	     "A hardware fault: an uncorrectable memory error, a broken link, a core that hangs.",
+	     "The device has a fault, or its answer cannot be relied upon; or a file cannot be "
+	     "read or written.",
+	     "A hardware fault: an uncorrectable memory error, a broken link, a core that hangs; "
+	     "of a disk, if the text names a file.",
 	     "See npu_device_get_health() for the cause; npu_device_restart() makes the device "
-	     "usable again."),
+	     "usable again. A disk: see the log of the kernel."),
 	CODE(ENOEXEC,
 	     "The file or image is not what can be loaded here.",
 	     "Not a shared object, one for another processor, or one without the kernels' ABI "
@@ -107,10 +109,11 @@ static const struct hal_error_entry catalogue[] = {
 	     "Close descriptors, or raise the limit (ulimit -n)."),
 	CODE(ENOSPC,
 	     "A fixed number of things is used up: streams, timed events, contexts, names, or "
-	     "room in a buffer. Memory: -ENOMEM.",
-	     "Streams that are not destroyed; many processes on one device; a limit of the part.",
+	     "room in a buffer or on a disk. Memory: -ENOMEM.",
+	     "Streams that are not destroyed; many processes on one device; a limit of the part; "
+	     "a disk or quota that is full.",
 	     "Destroy what is not needed; share streams by npu_stream_pool_get(); the text tells "
-	     "the limit, and who uses it."),
+	     "the limit, and who uses it, or the file."),
 	CODE(ERANGE,
 	     "A number is outside what is allowed.",
 	     "A value of an option below its minimum or above its maximum.",
@@ -158,6 +161,12 @@ static const struct hal_error_entry catalogue[] = {
 	     "A handle used after its destroy; streams kept over npu_device_reset(), "
 	     "npu_device_restart() or npu_finalize().",
 	     "Make the object anew, and forget the old handle."),
+	CODE(EUCLEAN,
+	     "The file that processes share an instance by cannot be trusted.",
+	     "Option simnpu_instance: a file of that name that others can read or write, or of "
+	     "another version of the library.",
+	     "Remove the file that the log names while no process uses the instance, or take "
+	     "another name."),
 	CODE(ECANCELED,
 	     "What was waited for was discarded.",
 	     "npu_stream_abort() or npu_device_stop() while a thread waited; a task behind a "
@@ -178,6 +187,19 @@ static const struct hal_error_entry catalogue[] = {
 	     "answer of a call.",
 	     "The device's own software hangs, or has crashed.",
 	     "npu_device_restart(); if it happens again, see to the firmware."),
+	CODE(EOWNERDEAD,
+	     "The process that made the key has ended.",
+	     "npu_ipc_import() of a key of a process that has crashed, was killed, or was done.",
+	     "Start it again, and get a new key; memory that was imported before stays."),
+	CODE(ENODATA,
+	     "The file ends before what was to be read.",
+	     "A wrong offset or size; a file that was truncated meanwhile, or not written whole.",
+	     "Compare with npu_file_size(); the log names the file and the byte."),
+	CODE(EBADMSG,
+	     "The file is not a container of weights, or it is damaged.",
+	     "Another kind of file; a copy that was cut short; a disk that returns other bytes "
+	     "than were written.",
+	     "Check it (npuctl weights check FILE), and make or copy it anew."),
 	CODE(EHWPOISON,
 	     "The memory was hit by an uncorrectable error: what was in it is lost.",
 	     "A hardware fault of the device's memory.",

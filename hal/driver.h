@@ -38,6 +38,7 @@ struct hal_module;
  * struct hal_device_info - what a device is and can do
  * @caps: NPU_CAP_*
  * @mem_total: bytes of device memory
+ * @mem_used: bytes of it that were in use, of whomever, when this was asked
  * @va_start: lowest device address; may be 0 before the device is open
  * @va_size: bytes of device addresses; no host pointer lies among them, as long as the process
  *	lives: when the device is closed they stay reserved
@@ -60,6 +61,7 @@ struct hal_module;
 struct hal_device_info {
 	uint64_t caps;
 	uint64_t mem_total;
+	uint64_t mem_used;
 	uint64_t va_start;
 	uint64_t va_size;
 	uint64_t mem_align;
@@ -331,12 +333,12 @@ struct hal_device_ops {
  *	NPU_CALLBACK_NOBLOCK; [C-STREAM-7] blocking calls inside it give -EDEADLK
  * @host: have the host carry a task out. Only with NPU_CAP_HOST_TASK. [C-STREAM-16] @begin is
  *	called when its turn has come, on a thread of the library, in order within the stream, and
- *	never waits; callbacks that take long don't keep it waiting. The stream goes on at @host_done.
- *	[C-STREAM-17] Of one that was discarded, @begin is not called once @abort or the device's
- *	@stop has returned 0
+ *	never waits; callbacks that take long don't keep it waiting. The stream goes on at
+ *	@host_done. [C-STREAM-17] Of one that was discarded, @begin is not called once @abort or the
+ *	device's @stop has returned 0
  * @host_done: a task that @host began is done: outside the lock, from any thread, with a
- *	reference. @code: 0, or the negative errno with which it fails. [C-STREAM-18] Of one that was
- *	discarded meanwhile it does nothing. Only with NPU_CAP_HOST_TASK
+ *	reference. @code: 0, or the negative errno with which it fails. [C-STREAM-18] Of one that
+ *	was discarded meanwhile it does nothing. Only with NPU_CAP_HOST_TASK
  *
  * @kick: wake the device, after a submission gave 1: outside the lock, which is dropped first, with
  *	a reference taken under it. Must not fail: what could not be woken is woken by the next
@@ -427,10 +429,13 @@ struct hal_event_ops {
  *	Return: 0, -ENOMEM
  * @free: give it back. No task that uses it is queued, as far as the program keeps the rules;
  *	[C-MEM-2] one that is, fails or reads zeroes, and harms no other allocation
- * @host_alloc: make pinned host memory, sets addr. Only with NPU_CAP_HOST_ALLOC
+ * @host_alloc: make pinned host memory, sets addr, aligned to a page. Only with NPU_CAP_HOST_ALLOC.
+ *	[C-MEM-10] Memory that can't be locked in RAM is not, and sets unlocked; with HAL_MEM_LOCKED
+ *	that is a failure, which leaves nothing. Return: 0, -ENOMEM
  * @host_free: give it back
  * @host_register: pin memory of the caller: addr and size are set. Only with
- *	NPU_CAP_HOST_REGISTER. Return: 0, -ENOMEM (the limit on locked memory), -EFAULT
+ *	NPU_CAP_HOST_REGISTER; locked or not as of @host_alloc. [C-MEM-11] All of it or none.
+ *	Return: 0, -ENOMEM, -EFAULT (some of it is not mapped)
  * @host_unregister: the opposite; the memory stays the caller's
  * @copy: copy now, ordered with no stream; done when it returns
  * @fill: set bytes now
@@ -438,21 +443,28 @@ struct hal_event_ops {
  *	[C-MEM-9] What the host writes there, tasks that begin afterwards read, and the other way
  *	round. Several windows may overlap. Return: 0, -EHWPOISON, -EOPNOTSUPP (not of this memory)
  * @window_close: the opposite
- * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and addresses
- *	are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six. Return: 0,
+ * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and
+ *	addresses are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six. Return: 0,
  *	-EINVAL (@want is none to be had), -EEXIST (some of it is taken), -ENOMEM
  * @release: give back what @reserve gave; nothing is mapped there
  * @create: make memory without an address: size is set; real as that of @alloc. Return: 0, -ENOMEM
  * @destroy: let go what @create or @import_fd made; where it is mapped it stays until @unmap
- * @map: put all of it at addresses of one reservation of its context, where nothing is mapped; it is
- *	mapped nowhere else. @access: HAL_VM_*. Return: 0, -ENOMEM
+ * @map: put all of it at addresses of one reservation of its context, where nothing is mapped; it
+ *	is mapped nowhere else. @access: HAL_VM_*. Return: 0, -ENOMEM
  * @unmap: take one mapping, as @map made it, away; what is in the memory stays. Return: 0, -ENOMEM
  *	(it stays mapped; not of memory that was destroyed), else it is gone all the same
  * @protect: change what may be done at one mapping
  * @export_fd: make a descriptor, close-on-exec, that stands for memory of @create. Only with
- *	NPU_CAP_IPC, as is the next
+ *	NPU_CAP_IPC_FD, as is the next. Return: 0, -ENOENT (it has been destroyed meanwhile), -EMFILE
  * @import_fd: make the memory that a descriptor stands for; sets size. Return: 0, -EINVAL (no such
  *	descriptor), -ENOMEM
+ * @export_key: make a key, a text, for other processes, of the byte at @offset of memory of @alloc;
+ *	flags: HAL_IPC_*. Only with NPU_CAP_IPC_MEM, as are the next two. Return: 0, -EOPNOTSUPP (not
+ *	this memory), -EMFILE, -ENOMEM, -EBUSY
+ * @allow: let processes import what keys were made of. Return: 0, -ENOENT (none was), -ENOSPC
+ * @import_key: make the memory that a key names; sets addr, size, real_size and entry; @free gives it
+ *	back. Return: 0, -EINVAL (not a key), -EXDEV (not of this device), -EOWNERDEAD, -ESTALE,
+ *	-EACCES, -ETIMEDOUT, -ENOSPC, -ENOMEM, -EMFILE
  *
  * [C-MEM-3] An address is a multiple of mem_align, lies in va_start … va_start + va_size, and
  * belongs to one allocation of one device at a time. [C-MEM-4] What a copy or fill wrote, a
@@ -480,6 +492,9 @@ struct hal_memory_ops {
 	int (*protect)(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32_t access);
 	int (*export_fd)(struct hal_memory *m, int *fd);
 	int (*import_fd)(struct hal_memory *m, int fd);
+	int (*export_key)(struct hal_memory *m, size_t offset, uint32_t flags, char *key);
+	int (*allow)(struct hal_memory *m, const int32_t *pids, size_t n);
+	int (*import_key)(struct hal_memory *m, const char *key);
 };
 
 /**

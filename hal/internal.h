@@ -415,8 +415,8 @@ void hal_memory_abandon(struct hal_context *ctx);
 void hal_modules_abandon(struct hal_context *ctx);
 
 /*
- * hal_map_lock Protects: hal_map (allocations and mappings by their addresses), hal_va_map (addresses
- * of devices), reservations, and of struct hal_memory what is not constant: that it is in hal_map
+ * hal_map_lock Protects: hal_map (allocations and mappings by address), hal_va_map (addresses of
+ * devices), reservations, and of struct hal_memory what is not constant: that it is in hal_map
  * (its range's size, 0: it is not), kind, making, unsafe, other, access, handle.
  */
 extern pthread_rwlock_t hal_map_lock;
@@ -443,6 +443,7 @@ int hal_memory_check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flag
 /* Makes it part of its context; the last step, after which it may be freed at any moment. */
 int hal_memory_attach(struct hal_memory *m, const char *op);
 void hal_memory_detach(struct hal_memory *m);
+bool hal_memory_insert(struct hal_memory *m);
 /* With hal_map_lock held for writing. Whoever gets true has the allocation to let go. */
 bool hal_memory_take_out_locked(struct hal_memory *m);
 /* Its kind, after what may be done with it, or its content, has changed. */

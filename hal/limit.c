@@ -113,8 +113,8 @@ int hal_no_memory(struct hal_device *dev, size_t size, const char *op)
 				   dev->ordinal, size);
 	snprintf(quota, sizeof(quota), "%llu", (unsigned long long)mi.quota);
 	rc = hal_fail_at(-ENOMEM, op, dev, 0,
-			 "device %d: no memory for %zu bytes: %llu free of %llu, this process %llu, "
-			 "others %llu%s%s", dev->ordinal, size, (unsigned long long)mi.free,
+			 "device %d: no memory for %zu bytes: %llu free of %llu, this process "
+			 "%llu, others %llu%s%s", dev->ordinal, size, (unsigned long long)mi.free,
 			 (unsigned long long)mi.total, (unsigned long long)own,
 			 (unsigned long long)mi.others, mi.quota ? ", quota " : "",
 			 mi.quota ? quota : "");

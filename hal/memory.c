@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "hal/internal.h"
+#include "hal/ipc.h"
 
 #define MEM_FLAGS (HAL_MEM_HUGE_FIRST | HAL_MEM_HUGE_ONLY)
 
@@ -78,7 +79,8 @@ void hal_memory_del_device(struct hal_device *dev)
 	pthread_rwlock_unlock(&hal_map_lock);
 }
 
-static bool insert(struct hal_memory *m)
+/* Makes it found by its addresses; nobody may free it until it is attached. */
+bool hal_memory_insert(struct hal_memory *m)
 {
 	bool ok;
 
@@ -122,8 +124,9 @@ static void undo(struct hal_memory *m)
 	case HAL_MEMORY_GUARDED:	/* a mapping, which does not come here */
 	case HAL_MEMORY_APART:		/* nor does this */
 		ops->free(m);
-		atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
-					  memory_order_relaxed);	/* a statistic */
+		if (!(m->flags & HAL_MEM_IMPORTED))
+			atomic_fetch_sub_explicit(&m->ctx->dev->mem_used, m->real_size,
+						  memory_order_relaxed);	/* a statistic */
 		break;
 	case HAL_MEMORY_HOST:
 		ops->host_free(m);
@@ -252,13 +255,13 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	fills = hal_fills();
 	rc = do_alloc(m);
 	if (rc) {
-		if (rc == -ENOMEM)
+		if (rc == -ENOMEM && (kind == HAL_MEMORY_DEVICE || hal_fills() == fills))
 			too_much(ctx, size, kind, op);
 		else
 			hal_driver_failed(rc, op, ctx->dev, fills);
 		goto free;
 	}
-	if (!insert(m)) {
+	if (!hal_memory_insert(m)) {
 		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
 				 "device %d gave memory at %p that is another's",
 				 ctx->dev->ordinal, m->addr);
@@ -316,7 +319,7 @@ int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, voi
 	int rc;
 
 	*ptr = NULL;
-	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags, "host_alloc");
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_ALLOC, flags & ~HAL_MEM_LOCKED, "host_alloc");
 	if (rc || !size)
 		return rc;
 	return alloc(ctx, size, flags, HAL_MEMORY_HOST, "host_alloc", ptr);
@@ -327,7 +330,7 @@ int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, voi
  * @ctx: the context
  * @ptr: the memory
  * @size: its bytes
- * @flags: 0
+ * @flags: HAL_MEM_LOCKED or 0
  *
  * Return: 0, -EINVAL, -EEXIST (some of it is registered, or ours), -ENOMEM, -EFAULT, -EOPNOTSUPP,
  * -ESTALE (the context is going), the device's state.
@@ -342,14 +345,14 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 	rc = hal_memory_check_alloc(ctx, NPU_CAP_HOST_REGISTER, 0, op);
 	if (rc)
 		return rc;
-	if (flags || !ptr || !size || (uintptr_t)ptr + size < (uintptr_t)ptr)
+	if (flags & ~HAL_MEM_LOCKED || !ptr || !size || (uintptr_t)ptr + size < (uintptr_t)ptr)
 		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "%zu bytes at %p, flags 0x%x", size,
 				   ptr, flags);
-	m = hal_memory_new(ctx, size, HAL_MEMORY_REGISTERED, 0);
+	m = hal_memory_new(ctx, size, HAL_MEMORY_REGISTERED, flags);
 	if (!m)
 		return too_much(ctx, size, HAL_MEMORY_REGISTERED, op);
 	m->addr = ptr;
-	if (!insert(m)) {
+	if (!hal_memory_insert(m)) {
 		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
 				 "some of the %zu bytes at %p is registered or ours", size, ptr);
 		goto free;
@@ -382,7 +385,8 @@ static int let_go(void *ptr, enum hal_memory_kind kind, const char *op)
 		return 0;
 	pthread_rwlock_wrlock(&hal_map_lock);
 	m = hal_memory_at((uint64_t)(uintptr_t)ptr);
-	if (m && m->addr == ptr && hal_memory_plain(m->kind) == kind && !m->making && !m->reserve)
+	if (m && m->addr == ptr && hal_memory_plain(m->kind) == kind && !m->making &&
+	    !m->reserve && !(m->flags & HAL_MEM_IMPORTED))
 		ours = hal_memory_take_out_locked(m);
 	pthread_rwlock_unlock(&hal_map_lock);
 	if (!ours)

@@ -21,6 +21,7 @@ enum hal_memory_kind {
 /* Flags of an allocation. */
 #define HAL_MEM_HUGE_FIRST (1u << 0)
 #define HAL_MEM_HUGE_ONLY (1u << 1)
+#define HAL_MEM_LOCKED (1u << 2)	/* host memory: it must not be unlocked */
 
 /**
  * struct hal_memory - an allocation; first member of the driver's
@@ -34,15 +35,17 @@ enum hal_memory_kind {
  * @kind: enum hal_memory_kind
  * @flags: HAL_MEM_*
  * @making: it is found by its addresses, but not part of its context yet, or on its way out of it,
- *	so nobody may free it; of memory without an address: it has been destroyed, but the driver does
- *	not know yet
+ *	so nobody may free it; of memory without an address: it has been destroyed, but the driver
+ *	does not know yet
  * @unsafe: an uncorrectable error may have spoilt its content
+ * @unlocked: pinned memory that the driver could not lock in RAM
  * @reserve: of a mapping: where it lies, NULL: it is none; hal/vmm.c has the rest
  * @other: of a mapping: the memory that is there, one reference; of memory without an address: the
  *	mapping, NULL: it is not mapped
  * @mapped: of a mapping: the driver has made it
  * @access: of a mapping: HAL_VM_*
  * @handle: of memory without an address; 0: it was destroyed
+ * @entry: of imported memory: offset of the byte that the key named
  */
 struct hal_memory {
 	struct kref ref;
@@ -56,11 +59,13 @@ struct hal_memory {
 	uint32_t flags;
 	bool making;
 	bool unsafe;
+	bool unlocked;
 	bool mapped;
 	struct hal_reserve *reserve;
 	struct hal_memory *other;
 	uint32_t access;
 	uint64_t handle;
+	size_t entry;
 };
 
 /**
@@ -68,6 +73,7 @@ struct hal_memory {
  * @kind: enum hal_memory_kind, 0: memory that we know nothing of; never HAL_MEMORY_UNSAFE or
  *	HAL_MEMORY_GUARDED
  * @unsafe: device memory whose content an uncorrectable error may have spoilt
+ * @unlocked: pinned memory that is not locked in RAM
  * @dev: its device, no reference; NULL for unknown memory
  * @base: start of the allocation
  * @size: bytes of the allocation
@@ -78,11 +84,12 @@ struct hal_pointer {
 	void *base;
 	size_t size;
 	bool unsafe;
+	bool unlocked;
 };
 
 /*
  * [C-MEM-5] Size 0 gives a NULL pointer and success; more than the device has -ENOMEM.
- * Flags unknown -EINVAL.
+ * Flags unknown -EINVAL. HAL_MEM_LOCKED is for host memory, also that of the caller.
  */
 int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
 int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
@@ -99,8 +106,8 @@ int hal_mem_host_unregister(void *ptr);
 int hal_pointer_info(const void *ptr, struct hal_pointer *info);
 
 /*
- * Checks a range of device memory that may be written; its device, no reference. 1: it is unsafe, and
- * all of it.
+ * Checks a range of device memory that may be written; its device, no reference. 1: it is unsafe,
+ * and all of it.
  */
 int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const char *op);
 

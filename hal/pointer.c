@@ -24,6 +24,7 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 	if (m && (uint64_t)(uintptr_t)ptr - m->range.start < m->size) {
 		info->kind = hal_memory_plain(m->kind);
 		info->unsafe = m->unsafe;
+		info->unlocked = m->unlocked;
 		info->dev = m->ctx->dev;
 		info->base = m->addr;
 		info->size = m->size;
@@ -150,8 +151,9 @@ int hal_range_check(const void *ptr, size_t size, struct hal_device **dev, const
 		return whole;
 	if (!wrong && !*dev)
 		wrong = "not device memory";
-	return wrong ? hal_fail(hal_memory_wrong(wrong), op, "%zu bytes at %p: %s", size, ptr, wrong)
-		     : 0;
+	if (!wrong)
+		return 0;
+	return hal_fail(hal_memory_wrong(wrong), op, "%zu bytes at %p: %s", size, ptr, wrong);
 }
 
 const char *hal_memory_look(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span,

@@ -17,6 +17,7 @@ static void set_flag_locked(struct hal_stream *s)
 
 	for (i = 0; i < s->error_count; i++)
 		any |= untold(s, &s->errors[i]);
+	any |= s->error_dropped != 0;
 	if (s->gone)
 		return;
 	if (any)
@@ -94,6 +95,14 @@ void hal_stream_collect(struct hal_stream *s)
 	unlock(s);
 }
 
+/* Tasks failed, and there was no memory to note of which: no wait must say that all is well. */
+static int lost(const struct hal_stream *s, uint64_t n)
+{
+	return hal_fail_at(-ENOMEM, "wait", s->ctx->dev, s->handle,
+			   "stream 0x%llx: %llu tasks failed, and there was no memory to note how",
+			   (unsigned long long)s->handle, (unsigned long long)n);
+}
+
 /* A failure as what is told of it. */
 static struct hal_failure failure_of(const struct hal_stream *s)
 {
@@ -107,12 +116,14 @@ static struct hal_failure failure_of(const struct hal_stream *s)
 int hal_stream_peek(struct hal_stream *s, uint64_t seq, bool record)
 {
 	struct hal_failure first = failure_of(s);
+	uint64_t dropped;
 	uint32_t i;
 	int rc;
 
 	first.e.seq = UINT64_MAX;
 	pthread_mutex_lock(&s->err_lock);
 	rc = collect_locked(s);
+	dropped = s->error_dropped;
 	for (i = 0; i < s->error_count; i++) {
 		const struct hal_stream_error *f = &s->errors[i];
 
@@ -124,6 +135,8 @@ int hal_stream_peek(struct hal_stream *s, uint64_t seq, bool record)
 	unlock(s);
 	if (record && first.e.code)
 		hal_report_one(&first);
+	if (unlikely(!rc && dropped))
+		rc = record ? lost(s, dropped) : -ENOMEM;
 	return rc;
 }
 
@@ -153,7 +166,7 @@ static bool tell_locked(struct hal_stream *s, uint64_t seq, uint64_t since, uint
 
 int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct hal_report *r)
 {
-	uint64_t before = r->n + r->more, stamp;
+	uint64_t before = r->n + r->more, stamp, dropped = 0;
 	uint32_t from = r->n;
 	bool full;
 	int rc;
@@ -165,14 +178,16 @@ int hal_stream_report(struct hal_stream *s, uint64_t seq, uint64_t since, struct
 		rc = collect_locked(s);
 		full = s->error_count == HAL_STREAM_ERRORS;
 	} while (tell_locked(s, seq, since, stamp, from, r) && full);
-	set_flag_locked(s);
 	if (r->n + r->more > before) {
 		hal_store_release(&s->reported, stamp);
 		r->more += s->error_dropped;
-		s->error_dropped = 0;
+	} else {
+		dropped = s->error_dropped;
 	}
+	s->error_dropped = 0;
+	set_flag_locked(s);
 	unlock(s);
-	return rc;
+	return unlikely(!rc && dropped) ? lost(s, dropped) : rc;
 }
 
 int hal_stream_outcome(struct hal_stream *s, uint64_t seq, uint64_t since)

@@ -389,6 +389,9 @@ static const char *place_locked(struct hal_memory *mp, struct hal_memory *m, int
 	*rc = -EXDEV;
 	if (r->ctx != m->ctx)
 		return "the memory is of another context";
+	*rc = -ESTALE;
+	if (!m->handle)
+		return "the memory was destroyed";
 	*rc = -EBUSY;
 	if (m->other)
 		return "the memory is mapped";
@@ -611,7 +614,7 @@ int hal_vm_unmap(void *addr, size_t size)
 		if (unmap_one(mp))
 			continue;
 		unclaim(at, end, NULL);
-		return hal_fail(-ENOMEM, op, "the host has no maps left, to unmap %zu bytes at 0x%llx",
+		return hal_fail(-ENOMEM, op, "the host has no maps left: %zu bytes at 0x%llx stay",
 				bytes, (unsigned long long)at);
 	}
 	return 0;
@@ -697,13 +700,15 @@ int hal_vm_export(uint64_t memory, int *fd)
 	if (!m)
 		return hal_error_last()->code;
 	dev = m->ctx->dev;
-	rc = hal_need(dev, NPU_CAP_VMM | NPU_CAP_IPC, op);
+	rc = hal_need(dev, NPU_CAP_VMM | NPU_CAP_IPC_FD, op);
 	if (!rc)
 		rc = hal_device_usable(dev, op);
 	if (!rc) {
 		fills = hal_fills();
 		rc = dev->drv->memory->export_fd(m, fd);
-		if (rc)
+		if (rc == -ENOENT)
+			rc = hal_fail_at(-ESTALE, op, dev, 0, "the memory was destroyed meanwhile");
+		else if (rc)
 			hal_driver_failed(rc, op, dev, fills);
 	}
 	hal_memory_put(m);
@@ -726,7 +731,7 @@ int hal_vm_import(struct hal_context *ctx, int fd, uint64_t *memory, size_t *siz
 
 	*memory = 0;
 	*size = 0;
-	rc = hal_memory_check_alloc(ctx, NPU_CAP_VMM | NPU_CAP_IPC, 0, op);
+	rc = hal_memory_check_alloc(ctx, NPU_CAP_VMM | NPU_CAP_IPC_FD, 0, op);
 	if (rc)
 		return rc;
 	if (fd < 0)

@@ -98,9 +98,10 @@ int hal_vm_map(void *addr, size_t size, uint64_t memory, size_t offset, uint32_t
  * @size: bytes of it, and of those that follow without a gap
  *
  * At once and without waiting, as hal_mem_free(): a task that still uses it fails or reads
- * zeroes. The addresses stay reserved.
+ * zeroes. The addresses stay reserved. Memory that was destroyed goes, and nothing can be in the
+ * way of that.
  * Return: 0, -EINVAL (not a number of whole mappings, side by side, of one reservation), -ENOMEM
- * (the host has no maps left to keep the memory elsewhere: all stays mapped).
+ * (the host has no maps left to keep the memory elsewhere: it stays mapped, as do those behind it).
  */
 int hal_vm_unmap(void *addr, size_t size);
 
@@ -121,7 +122,7 @@ int hal_vm_protect(void *addr, size_t size, uint32_t access);
  * @fd: out: the descriptor, close-on-exec, the caller's; -1 on failure
  *
  * [C-VMM-11] The memory lives as long as the descriptor, or what was imported from it. Only with
- * NPU_CAP_IPC.
+ * NPU_CAP_IPC_FD.
  * Return: 0, -EINVAL, -EBADF, -ESTALE, -EMFILE, -EOPNOTSUPP, the device's state.
  */
 int hal_vm_export(uint64_t memory, int *fd);

@@ -2,7 +2,7 @@
 /*
  * The cache of device memory: what its files share.
  *
- * There is one cache for each device. Its lock is a spin lock: no driver is called, nothing waited
+ * There is one cache for each device. Its lock is as a spin lock: no driver is called, nothing waited
  * for and nobody called back with it held. Who needs memory from the driver goes there without it,
  * and puts what he got into the heap.
  *
@@ -15,6 +15,7 @@
 #define RUNTIME_ALLOC_H
 
 #include "npu/alloc.h"
+#include "runtime/bias.h"
 #include "runtime/heap.h"
 #include "runtime/internal.h"
 
@@ -148,24 +149,43 @@ enum rt_family {
  * struct rt_kind - figures of small or of large segments
  * @sum: the heap's; active blocks are its used ones
  * @requested: bytes that were asked for of active blocks
+ * @allocs: blocks that were allocated since sums were reset
+ * @alloc_bytes: their bytes
+ * @alloc_requested: bytes that were asked for
+ * @top: as long as what is used is not more (blocks, bytes, requested bytes), no peak is passed
+ * @low: as long as what is not free beside used blocks is not less (blocks, bytes), likewise
  * @waits: active blocks that the program has freed
  * @wait_bytes: bytes of these
- * @add: sums of what was added since rt_cache.base was taken
+ * @long_frees: blocks that became free other than in the short way since sums were reset; each of
+ *	the others has added itself to RT_F_INACTIVE
+ * @long_bytes: their bytes
+ * @add: sums of what was added since then in the long way
  * @peak: the most since peaks were reset
  * @base: what there was as sums were reset
- * @last: what was counted last of RT_F_INACTIVE, RT_F_INACTIVE_BYTES, RT_F_SEGMENT and
- *	RT_F_RESERVED_BYTES
+ * @last: what the long way began with
  */
 struct rt_kind {
 	struct heap_sum sum;
 	uint64_t requested;
+	uint64_t allocs;
+	uint64_t alloc_bytes;
+	uint64_t alloc_requested;
+	uint64_t top[3];
+	int64_t low[2];
 	uint64_t waits;
 	uint64_t wait_bytes;
+	uint64_t long_frees;
+	uint64_t long_bytes;
 	uint64_t add[RT_FAMILIES];
 	uint64_t peak[RT_FAMILIES];
 	uint64_t base[RT_FAMILIES];
-	uint64_t last[4];
+	uint64_t last[RT_FAMILIES];
 };
+
+static inline struct rt_kind *rt_kind_of(const struct heap_block *b)
+{
+	return container_of(b->seg->sum, struct rt_kind, sum);
+}
 
 /* ---- options ------------------------------------------------------------------------------ */
 
@@ -212,15 +232,18 @@ extern struct rt_mem rt_mem;
  * @next: one at higher addresses
  * @addr: the first address
  * @size: bytes
- * @memory: the memory, of hal_vm_create()
- * @away: the block that stands for its addresses while it is on its way out
+ * @away: while a thread gives it back, who alone may free the structure then: the block that stands
+ *	for its addresses
+ * @out: likewise: another one
+ * @point: likewise: what has to be done before
  */
 struct rt_run {
 	struct rt_run *next;
 	uintptr_t addr;
 	size_t size;
-	uint64_t memory;
 	struct heap_block *away;
+	struct rt_run *out;
+	struct hal_point point;
 };
 
 /**
@@ -251,10 +274,9 @@ struct rt_segment {
  * struct rt_cache - the cache of a device; one for each ordinal, never freed
  * @lock: Protects: all below but @rescue and @device
  * @odd: RT_ODD_*: why the short way is not enough
- * @va_start: first address of the device; read without the lock, too
- * @va_size: how many those are, 0: it has never had any memory; likewise
  * @last: the lane that was asked last, of no private pool; NULL: none
  * @kind: figures
+ * @top: as long as no more blocks are used, no peak of both kinds together is passed
  * @all_peak: the most of both kinds together
  * @life: grows as the cache is dropped: lanes and blocks that were found before are gone
  * @heap: its memory
@@ -280,11 +302,10 @@ struct rt_segment {
  * @rescue: Protects: nothing; who gives memory back for want of it does so alone
  */
 struct rt_cache {
-	struct hal_spin lock;
+	struct rt_bias lock;
 	uint32_t odd;
-	_Atomic uintptr_t va_start;
-	_Atomic size_t va_size;
 	struct rt_lane *last;
+	uint64_t top;
 	struct rt_kind kind[RT_KINDS];
 	uint64_t all_peak[RT_FAMILIES];
 	uint64_t life;
@@ -316,6 +337,7 @@ struct rt_cache {
 #define RT_ODD_OFF (1u << 1)		/* the option mem_caching is off */
 #define RT_ODD_TRACE (1u << 2)		/* history is kept */
 #define RT_ODD_ROUTES (1u << 3)		/* private pools take requests */
+#define RT_ODD_SIZES (1u << 4)		/* options say how to round and cut */
 
 /* ---- alloc_caching.c ---- */
 
@@ -337,8 +359,39 @@ struct rt_lane_key {
 struct rt_cache *rt_cache_get(int d, const char *op);
 /* The same if there is one, else NULL. */
 struct rt_cache *rt_cache_peek(int d);
+/**
+ * struct rt_cache_range - which addresses are a cache's
+ * @start: the first of its device
+ * @size: how many, 0: it has never had any memory
+ * @cache: the cache
+ */
+struct rt_cache_range {
+	_Atomic uintptr_t start;
+	_Atomic size_t size;
+	struct rt_cache *_Atomic cache;
+};
+
+/* Apart from the caches, so that threads of other devices do not read there. */
+extern struct rt_cache_range rt_cache_ranges[RT_DEVICES];
+extern _Atomic int rt_cache_ranges_end;
+
 /* The cache whose device has the address, or NULL. */
-struct rt_cache *rt_cache_of(uintptr_t addr);
+static inline struct rt_cache *rt_cache_of(uintptr_t addr)
+{
+	int d, end = hal_load_acquire(&rt_cache_ranges_end);
+
+	for (d = 0; d < end; d++) {
+		const struct rt_cache_range *r = &rt_cache_ranges[d];
+
+		/* relaxed: the size was released behind them */
+		if (addr - hal_load_relaxed(&r->start) < hal_load_acquire(&r->size))
+			return hal_load_relaxed(&r->cache);
+	}
+	return NULL;
+}
+
+/* The device of a cache has these addresses. */
+void rt_cache_range(struct rt_cache *c, uintptr_t start, size_t size);
 /* The device was closed: nothing of it is known any more. */
 void rt_cache_drop(int d);
 /* In the child of a fork that has inherited nothing. */
@@ -352,13 +405,24 @@ void rt_caches_toggle(void);
  * -ESTALE: the cache was dropped; *life 0 is filled in.
  */
 int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op);
+/* -ESTALE, with a text. */
+int rt_cache_dropped(const struct rt_cache *c, const char *op);
 void rt_cache_unlock(struct rt_cache *c);
 
 /* rt_cache_lock(), and the lane, made at need. */
 int rt_lane_lock(struct rt_cache *c, uint64_t *life, const struct rt_lane_key *key,
 		 struct rt_lane **lane, const char *op);
 /* Under the lock: the block in use that begins there, or NULL. */
-struct heap_block *rt_block_find(const struct rt_cache *c, const void *ptr);
+static inline struct heap_block *rt_block_find(const struct rt_cache *c, const void *ptr)
+{
+	struct heap_block *b;
+
+	if (unlikely(!c->heap.buckets))
+		return NULL;
+	b = heap_find(&c->heap, (uintptr_t)ptr);
+	return likely(b && b->state == HEAP_USED) ? b : NULL;
+}
+
 /* A block has become the program's. */
 void rt_block_took(struct rt_cache *c, struct heap_block *b, size_t size);
 /* A block for which nobody waits any more, or that nobody has ever used elsewhere, becomes free. */
@@ -366,8 +430,9 @@ void rt_block_done(void *cache, struct heap_block *b);
 /* Under the lock: takes what is done off the queues. Return: how many blocks those were. */
 uint32_t rt_cache_reap(struct rt_cache *c, uint32_t most);
 
-/* Bytes as they are served. */
+/* Bytes as they are served, and from which blocks. */
 size_t rt_mem_round(size_t size);
+struct heap_fit rt_mem_fit(uint32_t kind, size_t size);
 void rt_oversize(struct npu_mem_stat *s, size_t size, bool more);
 
 /* ---- alloc_request.c ---- */
@@ -440,6 +505,25 @@ void rt_segments_bury(struct rt_segment *dead);
 /* The structures of segments of a cache that was dropped. */
 void rt_segments_forget(struct hal_list *segments);
 
+/* Counts bytes that are on their way; -ENOMEM: the limit does not allow them. */
+int rt_book_locked(struct rt_cache *c, size_t bytes);
+void rt_unbook_locked(struct rt_cache *c, size_t bytes);
+/* -ENOMEM, with a text. */
+int rt_limit_reached(const struct rt_want *w);
+/* Whether a point has completed, waited for until then; inside a callback nothing is waited for. */
+bool rt_point_wait(const struct hal_point *p, uint64_t deadline);
+
+/* ---- alloc_grow.c ---- */
+
+/* rt_segment_get() by growing; -EOPNOTSUPP: the device cannot; -EAGAIN: it is no use. */
+int rt_grow_get(const struct rt_want *w);
+/* Under the lock: takes free memory out; gives it back, as bytes; and addresses that are left. */
+struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what);
+uint64_t rt_grow_give_back(struct rt_cache *c, struct rt_run *out, uint64_t life,
+			   uint64_t deadline);
+void rt_grow_release(struct rt_cache *c, uint64_t life);
+void rt_runs_forget(struct rt_segment *s);
+
 /* ---- history, of which there is none without rt_cache.trace ---- */
 
 enum rt_trace_action {
@@ -470,15 +554,24 @@ static inline void rt_trace(struct rt_cache *c, enum rt_trace_action action, uin
 		c->trace->note(c, action, addr, size, stream);
 }
 
-/* ---- alloc_info.c ---- */
+/* ---- alloc_figures.c ---- */
 
-/* Under the lock, after anything but the short way: brings all figures up to date. */
+/*
+ * Under the lock: what the short way has done is counted; and, after anything but the short way, all
+ * figures are brought up to date. rt_cache_lock() does the first.
+ */
+void rt_figures_begin(struct rt_cache *c);
 void rt_figures(struct rt_cache *c);
-/* Under the lock: the peaks of what is in use, and of what is free beside it. */
-void rt_figures_peak(struct rt_cache *c);
-void rt_figures_idle_peak(struct rt_cache *c);
+/* Peaks of what is used, and of what is free beside it. */
+void rt_figures_top(struct rt_cache *c);
+void rt_figures_low(struct rt_cache *c);
 /* A figure now. */
 uint64_t rt_figure(const struct rt_kind *k, enum rt_family f);
+/* Of each of NPU_MEM_KINDS. */
+void rt_family_stat(const struct rt_cache *c, enum rt_family f, struct npu_mem_stat *out);
+
+/* ---- alloc_info.c ---- */
+
 /* Under the lock: bytes of the largest free block. */
 uint64_t rt_cache_largest(struct rt_cache *c);
 /* The block in use that a pointer lies in; all but the size of *out is filled in. */
@@ -496,25 +589,6 @@ static inline uint64_t rt_inactive_bytes(const struct rt_kind *k)
 	return k->sum.mapped - k->sum.used_bytes - k->sum.idle_bytes;
 }
 
-/* Under the lock: what is free of segments that are in use has changed. */
-static inline void rt_figures_idle(struct rt_cache *c, struct rt_kind *k)
-{
-	uint64_t n = rt_inactive(k), bytes = rt_inactive_bytes(k);
-
-	if (n > k->last[0])
-		k->add[RT_F_INACTIVE] += n - k->last[0];
-	if (bytes > k->last[1])
-		k->add[RT_F_INACTIVE_BYTES] += bytes - k->last[1];
-	k->last[0] = n;
-	k->last[1] = bytes;
-	if (unlikely((c->kind[RT_SMALL].last[0] + c->kind[RT_LARGE].last[0] >
-		      c->all_peak[RT_F_INACTIVE]) |
-		     (c->kind[RT_SMALL].last[1] + c->kind[RT_LARGE].last[1] >
-		      c->all_peak[RT_F_INACTIVE_BYTES]) |
-		     (n > k->peak[RT_F_INACTIVE]) | (bytes > k->peak[RT_F_INACTIVE_BYTES])))
-		rt_figures_idle_peak(c);
-}
-
 /* ---- alloc_oom.c ---- */
 
 /* Calls the functions of npu_mem_add_reclaim(). Return: whether one has freed something. */
@@ -523,5 +597,35 @@ void rt_mem_hooks_lock(void);
 void rt_mem_hooks_unlock(void);
 /* Tells observers, and fills the record. Return: -ENOMEM. */
 int rt_oom(struct rt_cache *c, size_t size, uint32_t tried, const char *op);
+
+/* ---- alloc_pinned.c ---- */
+
+/**
+ * struct rt_pinned_opts - what the options say; written as the library is initialised
+ * @limit: pinned_limit_mb in bytes, UINT64_MAX: unlimited
+ * @keep: pinned_max_cached_mb in bytes, UINT64_MAX: unlimited
+ * @lock: HAL_MEM_LOCKED with pinned_lock_required, else 0
+ */
+struct rt_pinned_opts {
+	_Atomic uint64_t limit;
+	_Atomic uint64_t keep;
+	_Atomic uint32_t lock;
+};
+
+extern struct rt_pinned_opts rt_pinned_opts;
+
+/* The device was closed: its pinned memory is gone. */
+void rt_pinned_drop(int d);
+/* In the child of a fork that has inherited nothing. */
+void rt_pinned_fork_child(void);
+
+enum rt_found {
+	RT_FOUND_NONE,	/* it is none of ours */
+	RT_FOUND_FREE,	/* ours, and not in use */
+	RT_FOUND_USED,
+};
+
+/* The block in use that a pointer lies in. */
+enum rt_found rt_pinned_block(const void *ptr, void **base, size_t *bytes);
 
 #endif /* RUNTIME_ALLOC_H */

@@ -6,6 +6,7 @@
  * Whatever is out of the ordinary is a bit in rt_cache.odd, or makes the stack empty.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/alloc.h"
 
@@ -18,8 +19,9 @@ struct rt_mem rt_mem = {
 };
 
 static struct rt_cache *_Atomic caches[RT_DEVICES];
-/* One more than the highest ordinal that has a cache. */
-static _Atomic int caches_end;
+struct rt_cache_range rt_cache_ranges[RT_DEVICES];
+/* One more than the highest ordinal of which there is one. */
+_Atomic int rt_cache_ranges_end;
 /* What a process had whose child this is: nothing points there any more. */
 static struct rt_cache *inherited[RT_DEVICES];
 
@@ -28,6 +30,18 @@ static struct rt_cache *inherited[RT_DEVICES];
 struct rt_cache *rt_cache_peek(int d)
 {
 	return hal_load_acquire(&caches[d]);
+}
+
+/* What options ask for that the short way does not do. */
+static uint32_t odd_options(void)
+{
+	uint32_t odd = hal_load_relaxed(&rt_mem.caching) ? 0 : RT_ODD_OFF;
+
+	if (hal_load_relaxed(&rt_mem.max_split) != SIZE_MAX ||
+	    hal_load_relaxed(&rt_mem.align) != HEAP_UNIT ||
+	    hal_load_relaxed(&rt_mem.divisions) > 1)
+		odd |= RT_ODD_SIZES;
+	return odd;
 }
 
 /* Begins anew. Of a cache that nobody else knows, or under its lock. */
@@ -43,14 +57,15 @@ static void begin(struct rt_cache *c)
 	c->dead = NULL;
 	c->reserving = 0;
 	c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
-	c->odd = (c->odd & RT_ODD_TRACE) | (hal_load_relaxed(&rt_mem.caching) ? 0 : RT_ODD_OFF);
+	c->odd = (c->odd & RT_ODD_TRACE) | odd_options();
+	/* peaks and sums of what is not there any more */
+	memset(c->all_peak, 0, sizeof(c->all_peak));
 	c->life++;
 }
 
 static struct rt_cache *make(int d, const char *op)
 {
 	struct rt_cache *c, *none = NULL;
-	int end;
 
 	c = hal_zalloc_aligned(2 * HAL_CACHELINE, sizeof(*c));
 	if (!c) {
@@ -64,9 +79,6 @@ static struct rt_cache *make(int d, const char *op)
 		free(c);
 		return none;
 	}
-	end = hal_load_relaxed(&caches_end);
-	while (end <= d && !atomic_compare_exchange_weak(&caches_end, &end, d + 1))
-		;
 	return c;
 }
 
@@ -77,22 +89,17 @@ struct rt_cache *rt_cache_get(int d, const char *op)
 	return likely(c) ? c : make(d, op);
 }
 
-static inline bool has_address(const struct rt_cache *c, uintptr_t addr)
+void rt_cache_range(struct rt_cache *c, uintptr_t start, size_t size)
 {
-	return c && addr - hal_load_relaxed(&c->va_start) < hal_load_acquire(&c->va_size);
-}
+	struct rt_cache_range *r = &rt_cache_ranges[c->device];
+	int end = hal_load_relaxed(&rt_cache_ranges_end);
 
-struct rt_cache *rt_cache_of(uintptr_t addr)
-{
-	int d, end = hal_load_acquire(&caches_end);
-	struct rt_cache *c;
-
-	for (d = 0; d < end; d++) {
-		c = hal_load_acquire(&caches[d]);
-		if (has_address(c, addr))
-			return c;
-	}
-	return NULL;
+	hal_store_relaxed(&r->cache, c);
+	hal_store_relaxed(&r->start, start);
+	hal_store_release(&r->size, size);
+	while (end <= c->device &&
+	       !atomic_compare_exchange_weak(&rt_cache_ranges_end, &end, c->device + 1))
+		;
 }
 
 void rt_cache_drop(int d)
@@ -105,7 +112,7 @@ void rt_cache_drop(int d)
 
 	if (!c)
 		return;
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	heap = c->heap;
 	lanes = c->lanes;
 	dead = c->dead;
@@ -116,7 +123,7 @@ void rt_cache_drop(int d)
 		hal_list_add_tail(first, &segments);
 	}
 	begin(c);
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	rt_segments_forget(&segments);
 	rt_segments_bury(dead);
 	rt_lanes_fini(&lanes);
@@ -131,6 +138,7 @@ void rt_caches_fork_child(void)
 		if (!inherited[d])
 			inherited[d] = hal_load_relaxed(&caches[d]);
 		hal_store_relaxed(&caches[d], NULL);
+		hal_store_relaxed(&rt_cache_ranges[d].size, 0);
 	}
 }
 
@@ -143,9 +151,9 @@ void rt_caches_begin(void)
 		c = rt_cache_peek(d);
 		if (!c)
 			continue;
-		hal_spin_lock(&c->lock);
+		rt_bias_lock(&c->lock);
 		c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
-		hal_spin_unlock(&c->lock);
+		rt_bias_unlock(&c->lock);
 	}
 	rt_caches_toggle();
 }
@@ -159,17 +167,15 @@ void rt_caches_toggle(void)
 		c = rt_cache_peek(d);
 		if (!c)
 			continue;
-		hal_spin_lock(&c->lock);
-		c->odd &= ~RT_ODD_OFF;
-		if (!hal_load_relaxed(&rt_mem.caching))
-			c->odd |= RT_ODD_OFF;
-		hal_spin_unlock(&c->lock);
+		rt_bias_lock(&c->lock);
+		c->odd = (c->odd & ~(RT_ODD_OFF | RT_ODD_SIZES)) | odd_options();
+		rt_bias_unlock(&c->lock);
 	}
 }
 
-static int dropped(int d, const char *op)
+int rt_cache_dropped(const struct rt_cache *c, const char *op)
 {
-	return hal_fail(-ESTALE, op, "device %d was closed meanwhile", d);
+	return hal_fail(-ESTALE, op, "device %d was closed meanwhile", c->device);
 }
 
 int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op)
@@ -177,22 +183,24 @@ int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op)
 	struct heap_stock *s;
 	uint32_t chunks;
 
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	if (!*life)
 		*life = c->life;
 	while (heap_low(&c->heap)) {
 		chunks = c->heap.chunks;
-		hal_spin_unlock(&c->lock);
+		rt_bias_unlock(&c->lock);
 		s = heap_stock_new(chunks);
 		if (!s)
 			return hal_fail(-ENOMEM, op, "no memory for blocks");
-		hal_spin_lock(&c->lock);
+		rt_bias_lock(&c->lock);
 		heap_stock_add(&c->heap, s);
 	}
-	if (c->life == *life)
+	if (c->life == *life) {
+		rt_figures_begin(c);
 		return 0;
-	hal_spin_unlock(&c->lock);
-	return dropped(c->device, op);
+	}
+	rt_bias_unlock(&c->lock);
+	return rt_cache_dropped(c, op);
 }
 
 void rt_cache_unlock(struct rt_cache *c)
@@ -200,63 +208,99 @@ void rt_cache_unlock(struct rt_cache *c)
 	struct rt_segment *dead = c->dead;
 
 	c->dead = NULL;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	if (unlikely(dead))
 		rt_segments_bury(dead);
 }
 
 /* ---- figures of the short way ----------------------------------------------------------------- */
 
-/* Whether a peak may have been passed; those of active blocks are at least these. */
-static inline bool peaks(const struct rt_cache *c, const struct rt_kind *k)
-{
-	const struct rt_kind *s = &c->kind[RT_SMALL], *l = &c->kind[RT_LARGE];
-
-	return (k->sum.used > k->peak[RT_F_ALLOCATION]) |
-	       (k->sum.used_bytes > k->peak[RT_F_ALLOCATED_BYTES]) |
-	       (k->requested > k->peak[RT_F_REQUESTED_BYTES]) |
-	       (s->sum.used + l->sum.used > c->all_peak[RT_F_ALLOCATION]) |
-	       (s->sum.used_bytes + l->sum.used_bytes > c->all_peak[RT_F_ALLOCATED_BYTES]) |
-	       (s->requested + l->requested > c->all_peak[RT_F_REQUESTED_BYTES]);
-}
-
 static inline void count_take(struct rt_cache *c, struct rt_kind *k, struct heap_block *b,
 			      size_t size)
 {
 	b->requested = size;
 	k->requested += size;
-	k->add[RT_F_ALLOCATION]++;
-	k->add[RT_F_ALLOCATED_BYTES] += b->size;
-	k->add[RT_F_REQUESTED_BYTES] += size;
-	if (unlikely(peaks(c, k)))
-		rt_figures_peak(c);
+	k->allocs++;
+	k->alloc_bytes += b->size;
+	k->alloc_requested += size;
+	if (unlikely((k->sum.used > k->top[0]) | (k->sum.used_bytes > k->top[1]) |
+		     (k->requested > k->top[2]) |
+		     (c->kind[RT_SMALL].sum.used + c->kind[RT_LARGE].sum.used > c->top)))
+		rt_figures_top(c);
 }
 
-static inline void count_give(struct rt_kind *k, const struct heap_block *b)
+/* What is free beside used blocks may have become more. */
+static inline bool below(const struct rt_kind *k)
+{
+	return ((int64_t)(k->sum.used + k->sum.idle_blocks) < k->low[0]) |
+	       ((int64_t)(k->sum.used_bytes + k->sum.idle_bytes) < k->low[1]);
+}
+
+/**
+ * struct shape - how a kind was before blocks were cut or merged
+ * @blocks: its blocks
+ * @free: those that are free beside others
+ * @bytes: their bytes
+ */
+struct shape {
+	uint64_t blocks;
+	uint64_t free;
+	uint64_t bytes;
+};
+
+static inline struct shape shape_of(const struct rt_kind *k)
+{
+	return (struct shape){
+		.blocks = k->sum.blocks,
+		.free = k->sum.blocks - k->sum.used - k->sum.idle_blocks,
+		.bytes = k->sum.mapped - k->sum.used_bytes - k->sum.idle_bytes,
+	};
+}
+
+/* Blocks of the kind were cut or merged, no memory has come or gone. */
+static inline void count_shape(struct rt_cache *c, struct rt_kind *k, const struct shape *was)
+{
+	const struct shape now = shape_of(k);
+
+	k->low[0] += (int64_t)(now.blocks - was->blocks);
+	if (now.free > was->free)
+		k->add[RT_F_INACTIVE] += now.free - was->free;
+	if (now.bytes > was->bytes)
+		k->add[RT_F_INACTIVE_BYTES] += now.bytes - was->bytes;
+	if (unlikely(below(k)))
+		rt_figures_low(c);
+}
+
+/* A block was put on a stack. */
+static inline void count_quick_give(struct rt_cache *c, struct rt_kind *k,
+				    const struct heap_block *b)
 {
 	k->requested -= b->requested;
+	if (b->seg->blocks == 1) {
+		k->long_frees++;
+		k->long_bytes += b->size;
+	} else if (unlikely(below(k))) {
+		rt_figures_low(c);
+	}
 }
 
 /* ---- what is out of the ordinary ---------------------------------------------------------------- */
-
-static uint32_t kind_of(const struct heap_block *b)
-{
-	return container_of(b->seg, struct rt_segment, seg)->kind;
-}
 
 void rt_block_done(void *cache, struct heap_block *b)
 {
 	const struct rt_lane *lane = b->seg->pool->owner;
 	struct rt_segment *s = container_of(b->seg, struct rt_segment, seg);
 	struct rt_cache *c = cache;
-	struct rt_kind *k = &c->kind[s->kind];
+	struct rt_kind *k = rt_kind_of(b);
 
 	if (b->state == HEAP_WAIT) {
 		k->waits--;
 		k->wait_bytes -= b->size;
 		b->state = HEAP_USED;
 	}
-	count_give(k, b);
+	k->requested -= b->requested;
+	k->long_frees++;
+	k->long_bytes += b->size;
 	rt_trace(c, RT_TRACE_FREE_COMPLETED, b->addr, b->requested, lane->stream);
 	if (s->flags & RT_SEGMENT_PLAIN) {
 		heap_give_bin(&c->heap, b);
@@ -294,7 +338,7 @@ void rt_block_took(struct rt_cache *c, struct heap_block *b, size_t size)
 {
 	const struct rt_lane *lane = b->seg->pool->owner;
 
-	count_take(c, &c->kind[kind_of(b)], b, size);
+	count_take(c, rt_kind_of(b), b, size);
 	rt_oversize(&c->oversize_allocations, b->size, true);
 	rt_figures(c);
 	rt_trace(c, RT_TRACE_ALLOC, b->addr, size, lane->stream);
@@ -303,7 +347,7 @@ void rt_block_took(struct rt_cache *c, struct heap_block *b, size_t size)
 static void free_locked(struct rt_cache *c, struct heap_block *b)
 {
 	const struct rt_lane *lane = b->seg->pool->owner;
-	struct rt_kind *k = &c->kind[kind_of(b)];
+	struct rt_kind *k = rt_kind_of(b);
 
 	rt_trace(c, RT_TRACE_FREE_REQUESTED, b->addr, b->requested, lane->stream);
 	rt_oversize(&c->oversize_allocations, b->size, false);
@@ -338,10 +382,54 @@ size_t rt_mem_round(size_t size)
 	return s;
 }
 
-/* Under the lock, which it gives back: a block from the stack of its size; NULL: there is none. */
-static inline struct heap_block *take_quick(struct rt_cache *c, size_t size, uint64_t stream)
+/* How much has to be left of a block for it to be cut. */
+static inline size_t least_rest(uint32_t kind)
 {
-	size_t s = rt_mem_round(size);
+	return kind == RT_SMALL || hal_load_relaxed(&rt_mem.growable) ? HEAP_UNIT :
+		RT_SMALL_MAX + HEAP_UNIT;
+}
+
+struct heap_fit rt_mem_fit(uint32_t kind, size_t size)
+{
+	struct heap_fit f = { .size = size, .below = SIZE_MAX, .rest = least_rest(kind) };
+	size_t max_split = hal_load_relaxed(&rt_mem.max_split);
+
+	if (max_split == SIZE_MAX || kind == RT_SMALL)
+		return f;
+	if (size < max_split) {
+		f.below = max_split;
+	} else {
+		f.rest = SIZE_MAX;
+		f.below = size + hal_load_relaxed(&rt_mem.rounding);
+	}
+	return f;
+}
+
+/* From the bins, if there is one at hand. */
+static __attribute__((noinline)) struct heap_block *take_bin(struct rt_cache *c,
+							     struct heap_pool *p, size_t s,
+							     uint32_t kind, size_t size)
+{
+	const struct heap_fit fit = { .size = s, .below = SIZE_MAX, .rest = least_rest(kind) };
+	struct rt_kind *k = &c->kind[kind];
+	struct heap_block *b;
+	struct shape was;
+
+	/* 0: a size that has no multiple */
+	if (!s || s > RT_REQUEST_MAX || heap_low(&c->heap))
+		return NULL;
+	was = shape_of(k);
+	b = heap_take_bin(&c->heap, p, &fit);
+	if (b)
+		count_take(c, k, b, size);
+	count_shape(c, k, &was);
+	return b;
+}
+
+/* Under the lock: a block of the size that is there; NULL: there is none. */
+static inline struct heap_block *take(struct rt_cache *c, size_t size, uint64_t stream)
+{
+	size_t s = (size_t)hal_align_up(size, HEAP_UNIT);
 	uint32_t kind = s > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;
 	struct rt_lane *lane = c->last;
 	struct heap_block *b;
@@ -353,8 +441,9 @@ static inline struct heap_block *take_quick(struct rt_cache *c, size_t size, uin
 		c->last = lane;
 	}
 	b = heap_take_quick(&lane->pool[kind], s);
-	if (likely(b))
-		count_take(c, &c->kind[kind], b, size);
+	if (unlikely(!b))
+		return take_bin(c, &lane->pool[kind], s, kind, size);
+	count_take(c, &c->kind[kind], b, size);
 	return b;
 }
 
@@ -368,20 +457,25 @@ static inline int alloc(size_t size, npu_stream stream, void **ptr, const char *
 
 	if (unlikely(!t))
 		return -ENOMEM;
-	err = rt_stream(stream, -1, op, &h);
-	if (unlikely(err))
-		return err;
+	if (unlikely(!h)) {
+		err = rt_stream(stream, -1, op, &h);
+		if (err)
+			return err;
+	}
 	d = rt_handle_device(t, h, op);
 	if (unlikely(d < 0))
 		return d;
 	if (unlikely(!size))
 		return 0;
-	c = rt_cache_get(d, op);
-	if (unlikely(!c))
-		return -ENOMEM;
-	hal_spin_lock(&c->lock);
-	b = likely(!c->odd && size <= RT_REQUEST_MAX) ? take_quick(c, size, h) : NULL;
-	hal_spin_unlock(&c->lock);
+	c = hal_load_acquire(&caches[d]);
+	if (unlikely(!c)) {
+		c = rt_cache_get(d, op);
+		if (!c)
+			return -ENOMEM;
+	}
+	rt_bias_lock(&c->lock);
+	b = likely(!c->odd) ? take(c, size, h) : NULL;
+	rt_bias_unlock(&c->lock);
 	if (unlikely(!b))
 		return rt_alloc_slow(c, size, h, ptr, op);
 	*ptr = (void *)b->addr;
@@ -407,21 +501,26 @@ static int not_ours(const void *ptr, const char *op)
 	return hal_fail(-EINVAL, op, "%p is not the start of a block in use", ptr);
 }
 
-/* Under the lock: the block in use that begins there, or NULL. */
-struct heap_block *rt_block_find(const struct rt_cache *c, const void *ptr)
-{
-	struct heap_block *b;
 
-	if (unlikely(!c->heap.buckets))
-		return NULL;
-	b = heap_find(&c->heap, (uintptr_t)ptr);
-	return likely(b && b->state == HEAP_USED) ? b : NULL;
-}
-
-static __attribute__((noinline)) void free_odd(struct rt_cache *c, struct heap_block *b)
+static __attribute__((noinline)) void give_odd(struct rt_cache *c, struct heap_block *b)
 {
+	rt_figures_begin(c);
 	free_locked(c, b);
 	rt_cache_unlock(c);
+}
+
+/* The stack is full, or of another size. */
+static __attribute__((noinline)) void give_full(struct rt_cache *c, struct heap_block *b)
+{
+	struct rt_kind *k = rt_kind_of(b);
+	const struct shape was = shape_of(k);
+
+	k->requested -= b->requested;
+	k->long_frees++;
+	k->long_bytes += b->size;
+	heap_give_full(&c->heap, b);
+	count_shape(c, k, &was);
+	rt_bias_unlock(&c->lock);
 }
 
 static inline int give(void *ptr, const char *op)
@@ -431,20 +530,22 @@ static inline int give(void *ptr, const char *op)
 
 	if (unlikely(!c))
 		return not_ours(ptr, op);
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	b = rt_block_find(c, ptr);
 	if (unlikely(!b)) {
-		hal_spin_unlock(&c->lock);
+		rt_bias_unlock(&c->lock);
 		return not_ours(ptr, op);
 	}
-	if (unlikely(c->odd || b->user || b->size >= hal_load_relaxed(&rt_mem.max_split))) {
-		free_odd(c, b);
+	if (unlikely(c->odd || b->user)) {
+		give_odd(c, b);
 		return 0;
 	}
-	count_give(&c->kind[kind_of(b)], b);
-	heap_give(&c->heap, b);
-	rt_figures_idle(c, &c->kind[kind_of(b)]);
-	hal_spin_unlock(&c->lock);
+	if (unlikely(!heap_give_quick(&c->heap, b))) {
+		give_full(c, b);
+		return 0;
+	}
+	count_quick_give(c, rt_kind_of(b), b);
+	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
@@ -452,7 +553,9 @@ NPU_API int npu_mem_free(void *ptr)
 {
 	int err = rt_enter("mem_free");
 
-	return unlikely(err) || !ptr ? err : give(ptr, "mem_free");
+	if (unlikely(err || !ptr))
+		return err;
+	return give(ptr, "mem_free");
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
@@ -535,13 +638,13 @@ static int erase(struct rt_cache *c, void *ptr, uint64_t stream, const char *op)
 	const struct rt_lane *lane;
 	struct heap_block *b;
 
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	b = rt_block_find(c, ptr);
 	lane = rt_lane_find(&c->lanes, stream, NULL);
 	/* that of a plain block has to be done before the driver gets it back */
 	if (b && lane && ((struct rt_lane *)b->seg->pool->owner)->stream != stream)
 		rt_use_erase(&c->lanes, b, lane);
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return b ? 0 : not_ours(ptr, op);
 }
 

@@ -1,123 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * What there is in the cache: figures, blocks, and the limit.
- *
- * What is there now is counted by the heap. Sums of what was added are kept here, so that what was
- * taken away is the difference; peaks are looked at whenever something grows.
+ * What there is in the cache: statistics, blocks, and the limit.
  */
 #include <string.h>
 
 #include "runtime/alloc.h"
 
-/* ---- figures ------------------------------------------------------------------------------ */
-
-uint64_t rt_figure(const struct rt_kind *k, enum rt_family f)
-{
-	switch (f) {
-	case RT_F_ALLOCATION:
-		return k->sum.used - k->waits;
-	case RT_F_SEGMENT:
-		return k->sum.segments;
-	case RT_F_ACTIVE:
-		return k->sum.used;
-	case RT_F_INACTIVE:
-		return rt_inactive(k);
-	case RT_F_ALLOCATED_BYTES:
-		return k->sum.used_bytes - k->wait_bytes;
-	case RT_F_RESERVED_BYTES:
-		return k->sum.mapped;
-	case RT_F_ACTIVE_BYTES:
-		return k->sum.used_bytes;
-	case RT_F_INACTIVE_BYTES:
-		return rt_inactive_bytes(k);
-	default:
-		return k->requested;
-	}
-}
-
-static void peak(struct rt_cache *c, enum rt_family f)
-{
-	uint64_t all = 0, now;
-	uint32_t k;
-
-	for (k = 0; k < RT_KINDS; k++) {
-		now = rt_figure(&c->kind[k], f);
-		all += now;
-		if (now > c->kind[k].peak[f])
-			c->kind[k].peak[f] = now;
-	}
-	if (all > c->all_peak[f])
-		c->all_peak[f] = all;
-}
-
-void rt_figures_peak(struct rt_cache *c)
-{
-	peak(c, RT_F_ALLOCATION);
-	peak(c, RT_F_ACTIVE);
-	peak(c, RT_F_ALLOCATED_BYTES);
-	peak(c, RT_F_ACTIVE_BYTES);
-	peak(c, RT_F_REQUESTED_BYTES);
-}
-
-void rt_figures_idle_peak(struct rt_cache *c)
-{
-	peak(c, RT_F_INACTIVE);
-	peak(c, RT_F_INACTIVE_BYTES);
-}
-
-static void add(struct rt_kind *k, enum rt_family f, uint64_t *last)
-{
-	uint64_t now = rt_figure(k, f);
-
-	if (now > *last)
-		k->add[f] += now - *last;
-	*last = now;
-}
-
-void rt_figures(struct rt_cache *c)
-{
-	uint32_t k;
-
-	for (k = 0; k < RT_KINDS; k++) {
-		rt_figures_idle(c, &c->kind[k]);
-		add(&c->kind[k], RT_F_SEGMENT, &c->kind[k].last[2]);
-		add(&c->kind[k], RT_F_RESERVED_BYTES, &c->kind[k].last[3]);
-	}
-	peak(c, RT_F_SEGMENT);
-	peak(c, RT_F_RESERVED_BYTES);
-}
-
-/* What was added: as many blocks were active as were allocated. */
-static uint64_t added(const struct rt_kind *k, enum rt_family f)
-{
-	if (f == RT_F_ACTIVE)
-		f = RT_F_ALLOCATION;
-	else if (f == RT_F_ACTIVE_BYTES)
-		f = RT_F_ALLOCATED_BYTES;
-	return k->add[f];
-}
-
-static struct npu_mem_stat stat_of(const struct rt_kind *k, enum rt_family f)
-{
-	struct npu_mem_stat s = { .current = rt_figure(k, f), .peak = k->peak[f] };
-
-	s.allocated = added(k, f);
-	s.freed = k->base[f] + s.allocated - s.current;
-	return s;
-}
-
-static void family(const struct rt_cache *c, enum rt_family f, struct npu_mem_stat *out)
-{
-	uint32_t k;
-
-	out[NPU_MEM_ALL] = (struct npu_mem_stat){ .peak = c->all_peak[f] };
-	for (k = 0; k < RT_KINDS; k++) {
-		out[NPU_MEM_SMALL + k] = stat_of(&c->kind[k], f);
-		out[NPU_MEM_ALL].current += out[NPU_MEM_SMALL + k].current;
-		out[NPU_MEM_ALL].allocated += out[NPU_MEM_SMALL + k].allocated;
-		out[NPU_MEM_ALL].freed += out[NPU_MEM_SMALL + k].freed;
-	}
-}
+/* ---- statistics --------------------------------------------------------------------------- */
 
 /* The largest free block of all pools, after those in stacks were merged. */
 uint64_t rt_cache_largest(struct rt_cache *c)
@@ -171,18 +60,19 @@ static void counters(struct rt_cache *c, struct npu_mem_stats *s)
 
 static void all_stats(struct rt_cache *c, struct npu_mem_stats *s)
 {
+	rt_figures_begin(c);
 	rt_cache_reap(c, UINT32_MAX);
 	counters(c, s);
 	rt_figures(c);
-	family(c, RT_F_ALLOCATION, s->allocation);
-	family(c, RT_F_SEGMENT, s->segment);
-	family(c, RT_F_ACTIVE, s->active);
-	family(c, RT_F_INACTIVE, s->inactive_split);
-	family(c, RT_F_ALLOCATED_BYTES, s->allocated_bytes);
-	family(c, RT_F_RESERVED_BYTES, s->reserved_bytes);
-	family(c, RT_F_ACTIVE_BYTES, s->active_bytes);
-	family(c, RT_F_INACTIVE_BYTES, s->inactive_split_bytes);
-	family(c, RT_F_REQUESTED_BYTES, s->requested_bytes);
+	rt_family_stat(c, RT_F_ALLOCATION, s->allocation);
+	rt_family_stat(c, RT_F_SEGMENT, s->segment);
+	rt_family_stat(c, RT_F_ACTIVE, s->active);
+	rt_family_stat(c, RT_F_INACTIVE, s->inactive_split);
+	rt_family_stat(c, RT_F_ALLOCATED_BYTES, s->allocated_bytes);
+	rt_family_stat(c, RT_F_RESERVED_BYTES, s->reserved_bytes);
+	rt_family_stat(c, RT_F_ACTIVE_BYTES, s->active_bytes);
+	rt_family_stat(c, RT_F_INACTIVE_BYTES, s->inactive_split_bytes);
+	rt_family_stat(c, RT_F_REQUESTED_BYTES, s->requested_bytes);
 }
 
 /* What every function about a device begins with. */
@@ -211,7 +101,7 @@ NPU_API int npu_mem_get_stats(int device, struct npu_mem_stats *stats)
 		return err;
 	if (!stats || stats->size < sizeof(stats->size))
 		return hal_fail(-EINVAL, op, "stats is NULL, or its size is not set");
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	all_stats(c, &out);
 	rt_cache_unlock(c);
 	out.size = stats->size;
@@ -230,22 +120,21 @@ static void stat_reset(struct npu_mem_stat *s, bool peaks)
 NPU_API int npu_mem_reset_peak(int device)
 {
 	struct rt_cache *c;
-	uint32_t f, k;
+	uint32_t k;
 	int err;
 
 	err = begin(device, "mem_reset_peak", &c);
 	if (err)
 		return err;
-	hal_spin_lock(&c->lock);
-	rt_figures(c);
+	rt_bias_lock(&c->lock);
 	memset(c->all_peak, 0, sizeof(c->all_peak));
 	for (k = 0; k < RT_KINDS; k++)
 		memset(c->kind[k].peak, 0, sizeof(c->kind[k].peak));
-	for (f = 0; f < RT_FAMILIES; f++)
-		peak(c, f);
+	rt_figures_begin(c);
+	rt_figures(c);
 	stat_reset(&c->oversize_allocations, true);
 	stat_reset(&c->oversize_segments, true);
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
@@ -258,10 +147,11 @@ NPU_API int npu_mem_reset_accumulated(int device)
 	err = begin(device, "mem_reset_accumulated", &c);
 	if (err)
 		return err;
-	hal_spin_lock(&c->lock);
-	rt_figures(c);
+	rt_bias_lock(&c->lock);
 	for (k = 0; k < RT_KINDS; k++) {
 		memset(c->kind[k].add, 0, sizeof(c->kind[k].add));
+		c->kind[k].allocs = c->kind[k].alloc_bytes = c->kind[k].alloc_requested = 0;
+		c->kind[k].long_frees = c->kind[k].long_bytes = 0;
 		for (f = 0; f < RT_FAMILIES; f++)
 			c->kind[k].base[f] = rt_figure(&c->kind[k], f);
 	}
@@ -270,7 +160,7 @@ NPU_API int npu_mem_reset_accumulated(int device)
 	c->retries = c->ooms = c->syncs = c->device_allocs = c->device_frees = 0;
 	c->rescued_reclaim = c->rescued_gc = c->rescued_events = 0;
 	c->rescued_workspace = c->rescued_release = 0;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
@@ -286,9 +176,9 @@ NPU_API int npu_mem_set_fraction(int device, double fraction)
 	err = begin(device, "mem_set_fraction", &c);
 	if (err)
 		return err;
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	c->fraction = fraction;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
@@ -303,9 +193,9 @@ NPU_API int npu_mem_get_fraction(int device, double *fraction)
 	err = begin(device, "mem_get_fraction", &c);
 	if (err)
 		return err;
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	*fraction = c->fraction;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
@@ -339,7 +229,7 @@ bool rt_mem_block(const void *ptr, struct npu_mem_block *out)
 
 	if (!c)
 		return false;
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	b = block_at(c, (uintptr_t)ptr);
 	if (b) {
 		lane = b->seg->pool->owner;
@@ -351,7 +241,7 @@ bool rt_mem_block(const void *ptr, struct npu_mem_block *out)
 		out->stream.h = lane->stream;
 		out->device = c->device;
 	}
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return b;
 }
 

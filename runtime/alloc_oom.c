@@ -299,7 +299,7 @@ static void figures(struct rt_cache *c, size_t size, uint32_t tried, struct npu_
 		o->others = mi.others;
 	}
 	hal_device_put(dev);
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	c->ooms++;
 	for (k = 0; k < RT_KINDS; k++) {
 		o->in_use += rt_figure(&c->kind[k], RT_F_ALLOCATED_BYTES);
@@ -309,7 +309,7 @@ static void figures(struct rt_cache *c, size_t size, uint32_t tried, struct npu_
 	o->largest = rt_cache_largest(c);
 	o->limit = rt_cache_limit(c);
 	rt_trace(c, RT_TRACE_OOM, o->free, size, 0);
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	if (o->limit > o->total)
 		o->limit = o->total;
 }

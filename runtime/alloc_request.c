@@ -22,24 +22,6 @@ struct request {
 	uint32_t tried;
 };
 
-static struct heap_fit fit_for(const struct request *r)
-{
-	size_t max_split = hal_load_relaxed(&rt_mem.max_split);
-	struct heap_fit f = { .size = r->w.size, .below = SIZE_MAX };
-
-	f.rest = r->w.kind == RT_SMALL || hal_load_relaxed(&rt_mem.growable) ?
-		 HEAP_UNIT : RT_SMALL_MAX + HEAP_UNIT;
-	if (max_split == SIZE_MAX || r->w.kind == RT_SMALL)
-		return f;
-	if (f.size < max_split) {
-		f.below = max_split;
-	} else {
-		f.rest = SIZE_MAX;
-		f.below = f.size + hal_load_relaxed(&rt_mem.rounding);
-	}
-	return f;
-}
-
 /* Finds or makes the lane, and keeps it; takes the lock. */
 static int lane_lock(struct request *r)
 {
@@ -72,6 +54,8 @@ static bool inherit_locked(struct rt_cache *c, struct rt_lane *heir)
 		heap_segment_move(&c->heap, &s->seg, &heir->pool[s->kind]);
 		if (lane->grow[s->kind] == s)
 			lane->grow[s->kind] = NULL;
+		if ((s->flags & RT_SEGMENT_GROWABLE) && !heir->grow[s->kind])
+			heir->grow[s->kind] = s;
 		any = true;
 	}
 	return any;
@@ -112,7 +96,7 @@ static void lanes_free(struct rt_lane *gone)
 /* Whatever is free for the lane. */
 static struct heap_block *search_locked(struct request *r, struct rt_lane **gone)
 {
-	const struct heap_fit fit = fit_for(r);
+	const struct heap_fit fit = rt_mem_fit(r->w.kind, r->w.size);
 	struct rt_cache *c = r->w.c;
 	struct heap_pool *p = &r->w.lane->pool[r->w.kind];
 	struct heap_block *b;
@@ -166,7 +150,10 @@ static bool collect(struct request *r)
 
 	if (!hal_load_relaxed(&rt_mem.gc_percent) || rt_cache_lock(c, &life, r->w.op))
 		return false;
-	most = rt_cache_limit(c) / 100 * hal_load_relaxed(&rt_mem.gc_percent);
+	most = rt_cache_limit(c);
+	if (most > rt.info[c->device].mem_total)
+		most = rt.info[c->device].mem_total;
+	most = most / 100 * hal_load_relaxed(&rt_mem.gc_percent);
 	held = c->kind[RT_SMALL].sum.mapped + c->kind[RT_LARGE].sum.mapped +
 	       rt_segment_size(r->w.kind, r->w.size);
 	hal_list_for_each(node, &c->heap.segments) {
@@ -184,9 +171,9 @@ static bool collect(struct request *r)
 	what.bytes = held - most;
 	what.age = ages / n;
 	freed = rt_release(c, &what);
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	c->rescued_gc += freed;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return freed;
 }
 
@@ -237,10 +224,10 @@ static bool release_all(struct request *r)
 	r->tried |= NPU_MEM_TRIED_RELEASE;
 	freed = rt_release(c, &what);
 	pthread_mutex_unlock(&c->rescue);
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	c->rescued_release += freed;
 	c->retries++;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return true;
 }
 
@@ -254,9 +241,9 @@ static bool reclaim(struct request *r)
 		r->tried |= NPU_MEM_TRIED_RECLAIM;
 	if (!freed)
 		return false;
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	c->rescued_reclaim++;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 	return true;
 }
 
@@ -291,10 +278,10 @@ static void lane_let_go(struct request *r)
 {
 	struct rt_cache *c = r->w.c;
 
-	hal_spin_lock(&c->lock);
+	rt_bias_lock(&c->lock);
 	if (r->w.lane && c->life == r->w.life)
 		r->w.lane->uses--;
-	hal_spin_unlock(&c->lock);
+	rt_bias_unlock(&c->lock);
 }
 
 /* From the driver; plain: one block, which goes back to it when it is free. */

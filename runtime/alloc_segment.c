@@ -29,34 +29,39 @@ size_t rt_segment_size(uint32_t kind, size_t size)
 	return (size_t)hal_align_up(size, 2 * RT_MIB);
 }
 
-/* Counts bytes that are on their way; -ENOMEM: the limit does not allow them. */
-static int book(const struct rt_want *w, size_t bytes)
+int rt_book_locked(struct rt_cache *c, size_t bytes)
 {
-	struct rt_cache *c = w->c;
-	uint64_t life = w->life, limit, held;
-	int err;
+	uint64_t held = c->kind[RT_SMALL].sum.mapped + c->kind[RT_LARGE].sum.mapped + c->reserving;
 
-	err = rt_cache_lock(c, &life, w->op);
-	if (err)
-		return err;
-	limit = rt_cache_limit(c);
-	held = c->kind[RT_SMALL].sum.mapped + c->kind[RT_LARGE].sum.mapped + c->reserving;
-	if (held + bytes > limit)
-		err = -ENOMEM;
-	else
-		c->reserving += bytes;
-	rt_cache_unlock(c);
-	if (err)
-		hal_fail(err, w->op, "%zu bytes more than the %llu that are in use would exceed "
-			 "the limit of %llu", bytes, (unsigned long long)held,
-			 (unsigned long long)limit);
-	return err;
+	if (held + bytes > rt_cache_limit(c))
+		return -ENOMEM;
+	c->reserving += bytes;
+	return 0;
 }
 
-static void unbook_locked(struct rt_cache *c, size_t bytes)
+void rt_unbook_locked(struct rt_cache *c, size_t bytes)
 {
 	/* a cache that was dropped meanwhile has begun anew */
 	c->reserving -= bytes < c->reserving ? bytes : c->reserving;
+}
+
+int rt_limit_reached(const struct rt_want *w)
+{
+	return hal_fail(-ENOMEM, w->op, "%zu bytes more would exceed the limit of device %d",
+			w->size, w->c->device);
+}
+
+static int book(const struct rt_want *w, size_t bytes)
+{
+	uint64_t life = w->life;
+	int err;
+
+	err = rt_cache_lock(w->c, &life, w->op);
+	if (err)
+		return err;
+	err = rt_book_locked(w->c, bytes);
+	rt_cache_unlock(w->c);
+	return err ? rt_limit_reached(w) : 0;
 }
 
 /* The driver's part. */
@@ -79,8 +84,8 @@ static int ask_driver(const struct rt_want *w, size_t bytes, struct rt_segment *
 	if (!err) {
 		s->seg.base = (uintptr_t)hal_align_up((uintptr_t)s->ptr, align);
 		s->seg.size = bytes;
-		hal_store_relaxed(&w->c->va_start, (uintptr_t)ctx->dev->info.va_start);
-		hal_store_release(&w->c->va_size, (size_t)ctx->dev->info.va_size);
+		rt_cache_range(w->c, (uintptr_t)ctx->dev->info.va_start,
+			       (size_t)ctx->dev->info.va_size);
 	}
 	hal_context_put(ctx);
 	return err;
@@ -102,7 +107,7 @@ static int adopt(const struct rt_want *w, struct rt_segment *s)
 		free(s);
 		return err;
 	}
-	unbook_locked(c, s->seg.size);
+	rt_unbook_locked(c, s->seg.size);
 	s->kind = w->kind;
 	heap_segment_add(&c->heap, &s->seg, &lane->pool[w->kind], plain);
 	c->device_allocs++;
@@ -144,7 +149,7 @@ static int get(const struct rt_want *w, size_t bytes, uint32_t flags, void **ptr
 	}
 	free(s);
 	if (!rt_cache_lock(w->c, &life, w->op)) {
-		unbook_locked(w->c, bytes);
+		rt_unbook_locked(w->c, bytes);
 		rt_cache_unlock(w->c);
 	}
 	return err;
@@ -153,8 +158,13 @@ static int get(const struct rt_want *w, size_t bytes, uint32_t flags, void **ptr
 int rt_segment_get(const struct rt_want *w)
 {
 	size_t bytes = rt_segment_size(w->kind, w->size);
-	int err = get(w, bytes, 0, NULL);
+	int err = -EOPNOTSUPP;
 
+	if (hal_load_relaxed(&rt_mem.growable))
+		err = rt_grow_get(w);
+	if (err != -EOPNOTSUPP && err != -EAGAIN)
+		return err;
+	err = get(w, bytes, 0, NULL);
 	/* better a segment without room for others than none */
 	if (err == -ENOMEM && w->size < bytes)
 		err = get(w, w->size, 0, NULL);
@@ -168,8 +178,7 @@ int rt_plain_get(const struct rt_want *w, void **ptr)
 
 /* ---- giving back ---------------------------------------------------------------------------- */
 
-/* How long streams are waited for; inside a callback only those that are done count. */
-static bool done_by(const struct hal_point *p, uint64_t deadline)
+bool rt_point_wait(const struct hal_point *p, uint64_t deadline)
 {
 	return !p->seq || !hal_point_drain(p, rt_time_left(deadline));
 }
@@ -234,7 +243,6 @@ static struct rt_segment *collect_locked(struct rt_cache *c, const struct rt_rel
 		s->next = out;
 		out = s;
 	}
-	rt_figures(c);
 	return out;
 }
 
@@ -248,12 +256,14 @@ static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t l
 
 	for (s = out; s; s = next) {
 		next = s->next;
-		done = done_by(&s->point, deadline);
+		done = rt_point_wait(&s->point, deadline);
 		if (done)
 			hal_mem_free(s->ptr);
-		hal_spin_lock(&c->lock);
+		rt_bias_lock(&c->lock);
 		/* dropped: its memory went with the device, its lane as well */
 		ours = c->life == life;
+		if (ours)
+			rt_figures_begin(c);
 		if (ours && done) {
 			c->reserving -= s->seg.size;
 			bytes += s->seg.size;
@@ -263,7 +273,7 @@ static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t l
 		}
 		if (ours)
 			rt_figures(c);
-		hal_spin_unlock(&c->lock);
+		rt_bias_unlock(&c->lock);
 		if (done || !ours)
 			free(s);
 	}
@@ -276,13 +286,18 @@ uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
 	uint64_t deadline = hal_sys_deadline(timeout_ms), life = 0, bytes = 0;
 	struct rt_record before;
 	struct rt_segment *out;
+	struct rt_run *runs;
 
 	rt_record_save(&before);
 	if (!rt_cache_lock(c, &life, "mem_free")) {
 		rt_cache_reap(c, UINT32_MAX);
 		out = collect_locked(c, what);
+		runs = rt_grow_collect(c, what);
+		rt_figures(c);
 		rt_cache_unlock(c);
 		bytes = give_back(c, out, life, deadline);
+		bytes += rt_grow_give_back(c, runs, life, deadline);
+		rt_grow_release(c, life);
 	}
 	rt_record_restore(&before);
 	return bytes;
@@ -320,6 +335,7 @@ void rt_segments_forget(struct hal_list *segments)
 
 	hal_list_for_each_safe(n, tmp, segments) {
 		s = segment_of(hal_list_entry(n, struct heap_segment, node));
+		rt_runs_forget(s);
 		if (!(s->flags & RT_SEGMENT_OUT))
 			free(s);
 	}

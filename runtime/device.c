@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/alloc.h"
+#include "runtime/internal.h"
 
 struct rt_device rt_devices[RT_DEVICES];
 

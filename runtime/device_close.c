@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/alloc.h"
+#include "runtime/file.h"
 
 /* Milliseconds to a deadline, rounded up, for functions that take a time-out. */
 int64_t rt_time_left(uint64_t deadline)
@@ -298,6 +299,8 @@ static int destroy_contexts(struct rt_device *dev, const struct hal_device *hal,
 	pthread_mutex_unlock(&dev->lock);
 	if (err)
 		return err;
+	/* the streams are drained, but files may be read and written in none */
+	err = rt_io_settle(0, (int)(dev - rt_devices), deadline);
 	for (i = 0; i < l.nr && !err; i++) {
 		err = hal_context_destroy(l.h[i], rt_time_left(deadline));
 		if (err != -ETIMEDOUT && err != -ENOMEM)
@@ -325,6 +328,7 @@ static bool forget(int d, const struct hal_device *hal)
 	rt_contexts_forget_locked(d);
 	rt_pools_forget_locked(d);
 	rt_cache_drop(d);
+	rt_pinned_drop(d);
 	/* the device's epoch before the process's: who sees the new one looks at all */
 	hal_add_relaxed(&dev->epoch, RT_EPOCH_CLOSE);
 	pthread_mutex_unlock(&dev->lock);

@@ -171,9 +171,11 @@ NPU_API int npu_device_mem_info(int device, size_t *free, size_t *total)
 		err = hal_device_mem_info(f.dev, &mi);
 		hal_device_put(f.dev);
 	} else {
-		/* closed: this process holds none of it */
-		err = ask(&f, &in);
-		mi.free = mi.total = in.mem_total;
+		/* of what is known nothing says what others hold */
+		if (hal_driver_info(f.v.drv, f.index, &in))
+			err = ask(&f, &in);
+		mi.total = in.mem_total;
+		mi.free = mi.total - in.mem_used;
 	}
 	if (err)
 		return err;

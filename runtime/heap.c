@@ -180,26 +180,31 @@ static void block_del(struct heap *h, struct heap_block *b)
 	spare_put(h, b);
 }
 
-/* A segment has n blocks with memory more, or less. */
-static void count_blocks(struct heap_segment *seg, int n)
+/* Whether there is one block, and it is free, counts or does not count any more. */
+static inline void count_idle(struct heap_segment *seg, int n)
 {
-	struct heap_sum *sum = seg->pool->sum;
+	if (seg->used || seg->blocks != 1)
+		return;
+	seg->sum->idle_blocks += (uint64_t)(int64_t)n;
+	seg->sum->idle_bytes += (uint64_t)(int64_t)n * seg->mapped;
+}
 
+/* A segment has n blocks with memory more, or less. */
+static inline void count_blocks(struct heap_segment *seg, int n)
+{
+	count_idle(seg, -1);
 	seg->blocks += (uint32_t)n;
-	sum->blocks += (uint64_t)(int64_t)n;
-	if (!seg->used)
-		sum->idle_blocks += (uint64_t)(int64_t)n;
+	seg->sum->blocks += (uint64_t)(int64_t)n;
+	count_idle(seg, 1);
 }
 
 /* It has memory in so many bytes more, or less. */
-static void count_bytes(struct heap_segment *seg, ptrdiff_t bytes)
+static inline void count_bytes(struct heap_segment *seg, ptrdiff_t bytes)
 {
-	struct heap_sum *sum = seg->pool->sum;
-
+	count_idle(seg, -1);
 	seg->mapped += (size_t)bytes;
-	sum->mapped += (uint64_t)(int64_t)bytes;
-	if (!seg->used)
-		sum->idle_bytes += (uint64_t)(int64_t)bytes;
+	seg->sum->mapped += (uint64_t)(int64_t)bytes;
+	count_idle(seg, 1);
 }
 
 /* ---- bins ------------------------------------------------------------------------------------ */
@@ -345,10 +350,8 @@ struct heap_block *heap_take_bin(struct heap *h, struct heap_pool *p, const stru
 	struct heap_block *b = find_fit(p, fit->size);
 
 	h->clock++;
-	if (!b && p->quick_count) {
-		heap_settle(h, p);
+	if (!b && heap_settle(h, p))
 		b = find_fit(p, fit->size);
-	}
 	if (!b || b->size >= fit->below)
 		return NULL;
 	bin_del(p, b);
@@ -389,7 +392,7 @@ void heap_give_bin(struct heap *h, struct heap_block *b)
 	release(h, b);
 }
 
-void heap_quick_settle(struct heap *h, struct heap_pool *p, struct heap_quick *q)
+static void quick_settle(struct heap *h, struct heap_quick *q)
 {
 	struct heap_block *b;
 
@@ -397,16 +400,34 @@ void heap_quick_settle(struct heap *h, struct heap_pool *p, struct heap_quick *q
 		q->top = b->link;
 		release(h, b);
 	}
-	p->quick_count -= q->count;
 	q->count = 0;
 }
 
-void heap_settle(struct heap *h, struct heap_pool *p)
+void heap_give_full(struct heap *h, struct heap_block *b)
 {
+	struct heap_pool *p = b->seg->pool;
+	struct heap_quick *q = heap_quick_of(p, b->fit);
+
+	if (q->fit == b->fit) {
+		heap_give_bin(h, b);
+		return;
+	}
+	quick_settle(h, q);
+	heap_give_quick(h, b);
+}
+
+bool heap_settle(struct heap *h, struct heap_pool *p)
+{
+	bool any = false;
 	uint32_t i;
 
-	for (i = 0; i < HEAP_QUICK && p->quick_count; i++)
-		heap_quick_settle(h, p, &p->quick[i]);
+	for (i = 0; i < HEAP_QUICK; i++) {
+		if (!p->quick[i].count)
+			continue;
+		quick_settle(h, &p->quick[i]);
+		any = true;
+	}
+	return any;
 }
 
 /* ---- segments ------------------------------------------------------------------------------- */
@@ -416,6 +437,7 @@ void heap_segment_add(struct heap *h, struct heap_segment *seg, struct heap_pool
 	struct heap_block *b;
 
 	seg->pool = p;
+	seg->sum = p->sum;
 	seg->first = NULL;
 	seg->mapped = 0;
 	seg->blocks = 0;
@@ -472,15 +494,12 @@ void heap_segment_del(struct heap *h, struct heap_segment *seg)
 static void segment_count(struct heap_segment *seg, bool add)
 {
 	uint64_t sign = add ? 1 : (uint64_t)-1;
-	struct heap_sum *sum = seg->pool->sum;
+	struct heap_sum *sum = seg->sum;
 	const struct heap_block *b;
 
 	sum->blocks += sign * seg->blocks;
 	sum->mapped += sign * seg->mapped;
-	if (!seg->used) {
-		sum->idle_blocks += sign * seg->blocks;
-		sum->idle_bytes += sign * seg->mapped;
-	}
+	count_idle(seg, add ? 1 : -1);
 	for (b = seg->first; b; b = b->next)
 		if (b->state == HEAP_USED || b->state == HEAP_WAIT) {
 			sum->used += sign;
@@ -495,6 +514,7 @@ void heap_segment_move(struct heap *h, struct heap_segment *seg, struct heap_poo
 	segment_leave(h, seg);
 	segment_count(seg, false);
 	seg->pool = p;
+	seg->sum = p->sum;
 	segment_count(seg, true);
 	p->segments++;
 	p->sum->segments++;

@@ -53,7 +53,6 @@ enum heap_state {
  * @user: of a block that is used, in its place, the user's; NULL in one that was just taken
  * @state: enum heap_state
  * @held: HEAP_AWAY, and not to be found by heap_grow_begin()
- * @flags: the user's, as long as the block is used; 0 in one that was just taken
  * @fit: in units: the size that was asked of heap_take(), of which it is at least
  * @prev: the one below it in the segment, NULL: it is the first
  * @next: the one above it in the segment, NULL: it is the last
@@ -74,7 +73,6 @@ struct heap_block {
 	};
 	uint8_t state;
 	bool held;
-	uint16_t flags;
 	uint32_t fit;
 	struct heap_block *prev;
 	struct heap_block *next;
@@ -91,6 +89,7 @@ struct heap_block {
  * @size: how many
  * @mapped: how many of them are not HEAP_AWAY
  * @pool: where its free blocks are found
+ * @sum: that of its pool
  * @first: its first block
  * @blocks: blocks that are not HEAP_AWAY
  * @used: blocks that are HEAP_USED or HEAP_WAIT
@@ -103,6 +102,7 @@ struct heap_segment {
 	size_t size;
 	size_t mapped;
 	struct heap_pool *pool;
+	struct heap_sum *sum;
 	struct heap_block *first;
 	uint32_t blocks;
 	uint32_t used;
@@ -117,7 +117,7 @@ struct heap_segment {
  * @blocks: blocks that have memory
  * @used: of these, HEAP_USED or HEAP_WAIT
  * @used_bytes: their bytes
- * @idle_blocks: blocks of segments in which nothing is used
+ * @idle_blocks: free blocks that have their segment for themselves
  * @idle_bytes: their bytes
  */
 struct heap_sum {
@@ -135,7 +135,6 @@ struct heap_sum {
  * @sum: where they are counted
  * @owner: the user's
  * @segments: segments of this pool
- * @quick_count: blocks in the stacks
  * @quick: stacks by size: those of @fit units, the last one on top
  * @rows: a bit for each row with a block
  * @bins: a bit for each bin with a block
@@ -145,7 +144,6 @@ struct heap_pool {
 	struct heap_sum *sum;
 	void *owner;
 	uint32_t segments;
-	uint32_t quick_count;
 	struct heap_quick {
 		uint32_t fit;
 		uint32_t count;
@@ -233,8 +231,11 @@ void heap_segment_del(struct heap *h, struct heap_segment *seg);
 /* Makes it part of another pool, whatever is used in it. As long as it has blocks. */
 void heap_segment_move(struct heap *h, struct heap_segment *seg, struct heap_pool *p);
 
-/* Merges what is in the stacks of a pool. As long as there are HEAP_QUICK * HEAP_QUICK_DEPTH. */
-void heap_settle(struct heap *h, struct heap_pool *p);
+/*
+ * Merges what is in the stacks of a pool; false: they were empty. As long as there are HEAP_QUICK *
+ * HEAP_QUICK_DEPTH.
+ */
+bool heap_settle(struct heap *h, struct heap_pool *p);
 
 /**
  * heap_take_bin() - the best free block from the bins, cut to size
@@ -248,8 +249,8 @@ void heap_settle(struct heap *h, struct heap_pool *p);
 struct heap_block *heap_take_bin(struct heap *h, struct heap_pool *p, const struct heap_fit *fit);
 /* A block that is used becomes free: it is merged with its neighbours and put in a bin. */
 void heap_give_bin(struct heap *h, struct heap_block *b);
-/* Merges what is in one stack. */
-void heap_quick_settle(struct heap *h, struct heap_pool *p, struct heap_quick *q);
+/* heap_give() where the stack is full, or of another size, which makes room then. */
+void heap_give_full(struct heap *h, struct heap_block *b);
 
 /* The largest free block of a pool once heap_settle() was called, 0: there is none. */
 size_t heap_largest(const struct heap_pool *p);
@@ -323,13 +324,13 @@ static inline struct heap_quick *heap_quick_of(struct heap_pool *p, uint32_t fit
 static inline void heap_use(struct heap_block *b)
 {
 	struct heap_segment *seg = b->seg;
-	struct heap_sum *sum = seg->pool->sum;
+	struct heap_sum *sum = seg->sum;
 
 	b->state = HEAP_USED;
 	b->user = NULL;
-	b->flags = 0;
-	if (!seg->used++) {
-		sum->idle_blocks -= seg->blocks;
+	seg->used++;
+	if (seg->blocks == 1) {
+		sum->idle_blocks--;
 		sum->idle_bytes -= seg->mapped;
 	}
 	sum->used++;
@@ -339,11 +340,12 @@ static inline void heap_use(struct heap_block *b)
 static inline void heap_unuse(struct heap *h, struct heap_block *b)
 {
 	struct heap_segment *seg = b->seg;
-	struct heap_sum *sum = seg->pool->sum;
+	struct heap_sum *sum = seg->sum;
 
-	if (!--seg->used) {
+	if (!--seg->used)
 		seg->since = h->clock;
-		sum->idle_blocks += seg->blocks;
+	if (seg->blocks == 1) {
+		sum->idle_blocks++;
 		sum->idle_bytes += seg->mapped;
 	}
 	sum->used--;
@@ -353,15 +355,14 @@ static inline void heap_unuse(struct heap *h, struct heap_block *b)
 /* A block that was asked for with this size, and freed lately; NULL: there is none. */
 static inline struct heap_block *heap_take_quick(struct heap_pool *p, size_t size)
 {
-	uint32_t units = (uint32_t)(size >> HEAP_UNIT_SHIFT);
-	struct heap_quick *q = heap_quick_of(p, units);
+	uint64_t units = size >> HEAP_UNIT_SHIFT;
+	struct heap_quick *q = heap_quick_of(p, (uint32_t)units);
 	struct heap_block *b = q->top;
 
 	if (unlikely(!b || q->fit != units))
 		return NULL;
 	q->top = b->link;
 	q->count--;
-	p->quick_count--;
 	heap_use(b);
 	return b;
 }
@@ -375,25 +376,28 @@ static inline struct heap_block *heap_take(struct heap *h, struct heap_pool *p,
 	return likely(b) ? b : heap_take_bin(h, p, fit);
 }
 
-/* A block that is used becomes free, and is kept as it is for the next request of its size. */
-static inline void heap_give(struct heap *h, struct heap_block *b)
+/* Puts a block that is used on the stack of its size as it is; false: there is no room. */
+static inline bool heap_give_quick(struct heap *h, struct heap_block *b)
 {
 	struct heap_pool *p = b->seg->pool;
 	struct heap_quick *q = heap_quick_of(p, b->fit);
 
-	if (unlikely(q->fit != b->fit)) {
-		heap_quick_settle(h, p, q);
-		q->fit = b->fit;
-	} else if (unlikely(q->count == HEAP_QUICK_DEPTH)) {
-		heap_give_bin(h, b);
-		return;
-	}
+	if (unlikely(q->count && (q->fit != b->fit || q->count == HEAP_QUICK_DEPTH)))
+		return false;
 	heap_unuse(h, b);
 	b->state = HEAP_QUICK_FREE;
 	b->link = q->top;
 	q->top = b;
+	q->fit = b->fit;
 	q->count++;
-	p->quick_count++;
+	return true;
+}
+
+/* A block that is used becomes free, and is kept as it is for the next request of its size. */
+static inline void heap_give(struct heap *h, struct heap_block *b)
+{
+	if (unlikely(!heap_give_quick(h, b)))
+		heap_give_full(h, b);
 }
 
 #endif /* RUNTIME_HEAP_H */

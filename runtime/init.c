@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "runtime/alloc.h"
+#include "runtime/file.h"
 
 #define VERSION_TEXT2(a, b, c) #a "." #b "." #c
 #define VERSION_TEXT1(a, b, c) VERSION_TEXT2(a, b, c)
@@ -84,6 +85,7 @@ static void after_fork(void)
 static void after_fork_child(void)
 {
 	rt_caches_fork_child();
+	rt_pinned_fork_child();
 	after_fork();
 }
 
@@ -145,6 +147,8 @@ static int ask_devices(const struct rt_visible *v)
 		} else if (err) {
 			return err;
 		}
+		/* what changes all the time is not kept */
+		info.mem_used = 0;
 		if (memcmp(&info, &rt.info[i], sizeof(info)))
 			rt.info[i] = info;
 	}
@@ -174,10 +178,14 @@ static int come_up(void)
 /* Undoes it. After an error work did not end, so that a child of a fork must still keep away. */
 static int come_down(int64_t timeout_ms)
 {
+	uint64_t deadline = hal_sys_deadline(timeout_ms);
 	int err = 0;
 
 	if (hal_load_acquire(&rt.fixed))
-		err = rt_devices_close(hal_sys_deadline(timeout_ms));
+		err = rt_devices_close(deadline);
+	rt_io_stop(deadline);
+	rt_files_close();
+	rt_weights_close_all();
 	rt_options_unload();
 	forget_devices();
 	return err;

@@ -26,6 +26,7 @@
 #include "hal/stream.h"
 #include "hal/sys.h"
 #include "hal/tls.h"
+#include "hal/vmm.h"
 #include "npu/npu.h"
 
 /* Devices that one process can use. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/internal.h"
+#include "runtime/alloc.h"
 
 /* ---- allocations ---------------------------------------------------------------------- */
 
@@ -42,7 +42,8 @@ NPU_API int npu_malloc_host(size_t size, uint32_t flags, void **ptr)
 			*ptr = NULL;
 		return hal_fail(-EINVAL, "malloc_host", "unknown flags 0x%x", flags);
 	}
-	return alloc(size, flags, ptr, "malloc_host", hal_mem_host_alloc);
+	return alloc(size, hal_load_relaxed(&rt_pinned_opts.lock), ptr, "malloc_host",
+		     hal_mem_host_alloc);
 }
 
 NPU_API int npu_free(void *ptr)
@@ -55,8 +56,14 @@ NPU_API int npu_free(void *ptr)
 NPU_API int npu_free_host(void *ptr)
 {
 	int err = rt_enter("free_host");
+	size_t bytes;
+	void *base;
 
-	return err ? err : hal_mem_host_free(ptr);
+	if (err)
+		return err;
+	if (rt_pinned_block(ptr, &base, &bytes))
+		return hal_fail(-EINVAL, "free_host", "%p is memory of npu_host_alloc()", ptr);
+	return hal_mem_host_free(ptr);
 }
 
 NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags)
@@ -69,10 +76,12 @@ NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags)
 		return err;
 	if (!ptr || !size)
 		return hal_fail(-EINVAL, "host_register", "ptr is NULL, or size is 0");
+	if (flags)
+		return hal_fail(-EINVAL, "host_register", "unknown flags 0x%x", flags);
 	err = rt_context_get_current("host_register", &ctx);
 	if (err)
 		return err;
-	err = hal_mem_host_register(ctx, ptr, size, flags);
+	err = hal_mem_host_register(ctx, ptr, size, hal_load_relaxed(&rt_pinned_opts.lock));
 	hal_context_put(ctx);
 	return err;
 }

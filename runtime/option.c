@@ -26,7 +26,10 @@ enum {
 	OPT_EXIT_TIMEOUT_MS,
 	OPT_STREAM_POOL_SIZE,
 	OPT_STREAM_LEASE_MAX,
+	OPT_IO_URING,
+	OPT_IO_WINDOW,
 	OPT_MEM_CACHING,
+	OPT_MEM_GROWABLE,
 	OPT_MEM_MAX_SPLIT,
 	OPT_MEM_ROUNDING,
 	OPT_MEM_GC,
@@ -34,6 +37,9 @@ enum {
 	OPT_MEM_LARGE_SEGMENT,
 	OPT_MEM_BLOCK_ALIGN,
 	OPT_MEM_FRACTION,
+	OPT_PINNED_LIMIT,
+	OPT_PINNED_KEEP,
+	OPT_PINNED_LOCK,
 	OPT_COUNT
 };
 
@@ -104,11 +110,30 @@ const struct hal_option rt_options[] = {
 		.def = STR(CONFIG_OPT_STREAM_LEASE_MAX), .min = 1, .max = 65536,
 		.help = "Streams that npu_stream_lease() may make on a device.",
 	},
+	[OPT_IO_URING] = {
+		.name = "io_uring", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_IO_URING) ? "1" : "0",
+		.help = "Whether files are read and written by io_uring, where the build, the "
+			"machine and the kernel have it; else by threads.",
+	},
+	[OPT_IO_WINDOW] = {
+		.name = "io_window", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_IO_WINDOW) ? "1" : "0",
+		.help = "Whether files are read straight into device memory, and written from "
+			"there, where the device has a window for it; else through buffers.",
+	},
 	[OPT_MEM_CACHING] = {
 		.name = "mem_caching", .type = HAL_OPTION_BOOL,
 		.def = IS_ENABLED(CONFIG_OPT_MEM_CACHING) ? "1" : "0",
 		.help = "Whether npu_mem_alloc() keeps what is freed; if not, each request goes "
 			"to the driver.",
+	},
+	[OPT_MEM_GROWABLE] = {
+		.name = "mem_growable", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_MEM_GROWABLE) ? "1" : "0",
+		.help = "Whether segments of npu_mem_alloc() grow and shrink in place, on devices "
+			"with virtual memory. Not together with mem_max_split_mb or "
+			"mem_gc_threshold, which are for segments that do not.",
 	},
 	[OPT_MEM_MAX_SPLIT] = {
 		.name = "mem_max_split_mb", .type = HAL_OPTION_INT,
@@ -152,6 +177,24 @@ const struct hal_option rt_options[] = {
 		.def = STR(CONFIG_OPT_MEM_FRACTION), .min = 0, .max = 100,
 		.help = "Percent of a device's memory that npu_mem_alloc() may take, unless "
 			"npu_mem_set_fraction() says otherwise.",
+	},
+	[OPT_PINNED_LIMIT] = {
+		.name = "pinned_limit_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_PINNED_LIMIT_MB), .min = -1, .max = 1 << 30,
+		.help = "MiB of pinned memory that npu_host_alloc() may take from the system; "
+			"-1: there is no limit.",
+	},
+	[OPT_PINNED_KEEP] = {
+		.name = "pinned_max_cached_mb", .type = HAL_OPTION_INT,
+		.def = STR(CONFIG_OPT_PINNED_MAX_CACHED_MB), .min = -1, .max = 1 << 30,
+		.help = "MiB of pinned memory that is kept of what npu_host_free() gets, for each "
+			"device; more goes back to the system at once. -1: there is no limit.",
+	},
+	[OPT_PINNED_LOCK] = {
+		.name = "pinned_lock_required", .type = HAL_OPTION_BOOL,
+		.def = IS_ENABLED(CONFIG_OPT_PINNED_LOCK_REQUIRED) ? "1" : "0",
+		.help = "Whether pinned memory that the limit on locked memory does not allow to "
+			"be locked is refused with -ENOMEM; if not, it is used unlocked.",
 	},
 	[OPT_COUNT] = { .name = "" },
 };
@@ -306,6 +349,9 @@ static int check_mem(void)
 		return hal_fail(-EINVAL, "init", "mem_max_split_mb is %lld, less than "
 				"mem_large_segment_mb, which is %lld", (long long)split,
 				(long long)large);
+	if (number(OPT_MEM_GROWABLE) && (split || number(OPT_MEM_GC)))
+		return hal_fail(-EINVAL, "init", "mem_growable does not go together with %s",
+				split ? "mem_max_split_mb" : "mem_gc_threshold");
 	return 0;
 }
 
@@ -314,6 +360,7 @@ static void apply_mem(void)
 	int64_t split = number(OPT_MEM_MAX_SPLIT);
 
 	hal_store_relaxed(&rt_mem.caching, number(OPT_MEM_CACHING) != 0);
+	hal_store_relaxed(&rt_mem.growable, number(OPT_MEM_GROWABLE) != 0);
 	hal_store_relaxed(&rt_mem.max_split, split ? (size_t)split * RT_MIB : SIZE_MAX);
 	hal_store_relaxed(&rt_mem.rounding, (size_t)number(OPT_MEM_ROUNDING) * RT_MIB);
 	hal_store_relaxed(&rt_mem.gc_percent, (uint32_t)number(OPT_MEM_GC));
@@ -322,6 +369,19 @@ static void apply_mem(void)
 	hal_store_relaxed(&rt_mem.align, (size_t)number(OPT_MEM_BLOCK_ALIGN));
 	hal_store_relaxed(&rt_mem.fraction, (uint32_t)number(OPT_MEM_FRACTION));
 	rt_caches_begin();
+}
+
+/* MiB as bytes; negative: UINT64_MAX. */
+static uint64_t bytes_of(int64_t mib)
+{
+	return mib < 0 ? UINT64_MAX : (uint64_t)mib * RT_MIB;
+}
+
+static void apply_pinned(void)
+{
+	hal_store_relaxed(&rt_pinned_opts.limit, bytes_of(number(OPT_PINNED_LIMIT)));
+	hal_store_relaxed(&rt_pinned_opts.keep, bytes_of(number(OPT_PINNED_KEEP)));
+	hal_store_relaxed(&rt_pinned_opts.lock, number(OPT_PINNED_LOCK) ? HAL_MEM_LOCKED : 0);
 }
 
 /* Puts the values to use. */
@@ -334,6 +394,7 @@ void rt_options_apply(void)
 	hal_store_relaxed(&rt.pool_size, (uint32_t)number(OPT_STREAM_POOL_SIZE));
 	hal_store_relaxed(&rt.lease_max, (uint32_t)number(OPT_STREAM_LEASE_MAX));
 	apply_mem();
+	apply_pinned();
 }
 
 /* What may be applied while others use the values. */

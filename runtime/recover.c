@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/internal.h"
+#include "runtime/file.h"
 
 /* ---- what streams of the library were ---------------------------------------------------- */
 
@@ -217,6 +217,7 @@ static int begin(int device, int64_t timeout_ms, const char *op, int *d, struct 
 
 NPU_API int npu_device_stop(int device, int64_t timeout_ms)
 {
+	uint64_t deadline = hal_sys_deadline(timeout_ms);
 	struct hal_device *hal;
 	int d, err;
 
@@ -225,7 +226,7 @@ NPU_API int npu_device_stop(int device, int64_t timeout_ms)
 		return err;
 	err = hal_device_stop(hal, timeout_ms);
 	hal_device_put(hal);
-	return err;
+	return err ? err : rt_io_settle(0, d, deadline);
 }
 
 /* All threads look at what they have of the device. */
@@ -265,6 +266,8 @@ static int restart(int d, struct hal_device *hal, uint32_t flags, uint64_t deadl
 				"npu_device_stop() first, which ends all its work.");
 	if (hal_load_acquire(&hal->state) == HAL_DEVICE_FAULTED)
 		err = hal_device_stop(hal, rt_time_left(deadline));
+	if (!err)
+		err = rt_io_settle(0, d, deadline);
 	if (err)
 		return err;
 	if (hal_load_acquire(&hal->state) == HAL_DEVICE_STOPPED)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "runtime/internal.h"
+#include "runtime/file.h"
 
 /* ---- making ------------------------------------------------------------------------ */
 
@@ -297,7 +297,7 @@ NPU_API int npu_stream_sync(npu_stream stream, int64_t timeout_ms)
 
 NPU_API int npu_stream_abort(npu_stream stream, int64_t timeout_ms)
 {
-	uint64_t h;
+	uint64_t deadline = hal_sys_deadline(timeout_ms), h;
 	int err;
 
 	err = rt_enter("stream_abort");
@@ -305,7 +305,9 @@ NPU_API int npu_stream_abort(npu_stream stream, int64_t timeout_ms)
 		err = rt_timeout_check(timeout_ms, "stream_abort");
 	if (!err)
 		err = rt_stream(stream, -1, "stream_abort", &h);
-	return err ? err : hal_stream_abort(h, timeout_ms);
+	if (!err)
+		err = hal_stream_abort(h, timeout_ms);
+	return err ? err : rt_io_settle(h, -1, deadline);
 }
 
 NPU_API int npu_stream_set_wait_mode(npu_stream stream, enum npu_wait_mode mode)

@@ -290,7 +290,11 @@ fuzz: $(fuzz)
 	$(Q)$(fuzz) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=60 -rss_limit_mb=4096 \
 		-print_final_stats=1 -artifact_prefix=fuzz/ $(FUZZ_ARGS) fuzz/ioctl \
 		$(srctree)/selftests/fuzz/corpus/ioctl
-.PHONY: fuzz
+# The cache of device memory against a model of it: OPS random operations from SEED on.
+memory-fuzz := selftests/fuzz/memory_fuzz_long_test
+fuzz-memory: tests-on $(memory-fuzz)
+	$(Q)MEM_FUZZ_OPS='$(OPS)' MEM_FUZZ_SEED='$(SEED)' $(memory-fuzz)
+.PHONY: fuzz fuzz-memory
 tests-on:
 	@$(if $(CONFIG_SELFTESTS),:,echo '*** CONFIG_SELFTESTS is not set' >&2; exit 1)
 .PHONY: tests tests-on check check-long check-ci check-full demo retrain docs install uninstall

@@ -29,4 +29,5 @@ have HAVE_ASAN '' -fsanitize=address,undefined
 have HAVE_TSAN '' -fsanitize=thread
 have HAVE_ZLIB zlib.h -lz
 have HAVE_STATIC '' -static
+have HAVE_LIBURING liburing.h
 have_packed_relocs

@@ -140,6 +140,9 @@ struct simnpu_version {
  * @mem_quota: out: bytes that this process may hold, 0: no fewer than the device has
  * @queue_quota: out: queues that it may have, 0: no fewer than there may be
  * @event_quota: out: timed events that it may have, in the same way
+ * @number: out: what this process is called in a named instance, 0: it uses nothing there
+ * @slot: out: its slot there
+ * @pad3: out: zero
  */
 struct simnpu_info {
 	__u64 caps;
@@ -177,6 +180,9 @@ struct simnpu_info {
 	__u64 mem_quota;
 	__u32 queue_quota;
 	__u32 event_quota;
+	__u64 number;
+	__u32 slot;
+	__u32 pad3;
 };
 
 /**
@@ -318,6 +324,15 @@ struct simnpu_window {
  * @fd: out: descriptor that stands for it, close-on-exec
  * @pad: out: zero
  * @size: out: bytes of memory, else 0
+ * @to: in: of memory: simnpu_info.number of the process that it is for, 0: of none
+ * @to_slot: in: simnpu_info.slot of that process
+ * @share: out: what that process says in simnpu_import.share; in: not 0, and @to is 0: this is taken
+ *	back, as that process did not get the descriptor, and nothing else is done
+ *
+ * Memory is that of MEM_CREATE, without flags or with SIMNPU_MEM_PHYSICAL, which has no @to, of a
+ * named instance. What @to is for: the memory counts as long as somebody has it, whoever has freed
+ * it. ESRCH: there is no such process.
+ * EMFILE: there were too few descriptors when it was made. EOPNOTSUPP: none of that memory.
  */
 struct simnpu_export {
 	__u32 handle;
@@ -325,16 +340,23 @@ struct simnpu_export {
 	__s32 fd;
 	__u32 pad;
 	__u64 size;
+	__u64 to;
+	__u32 to_slot;
+	__u32 share;
 };
 
 /**
  * struct simnpu_import - SIMNPU_IOCTL_MEM_IMPORT, SIMNPU_IOCTL_QUEUE_IMPORT
  * @fd: in: from MEM_EXPORT or QUEUE_EXPORT, of any device and process
  * @context: in: the context to import it to
- * @flags: in: zero
+ * @flags: in: of memory: SIMNPU_MEM_PHYSICAL or zero, as it was made; of a queue: zero
  * @handle: out: handle; MEM_DESTROY or QUEUE_DESTROY gives it back
  * @addr: out: device address of memory, else 0
  * @size: out: bytes of memory, else 0
+ * @share: in: from MEM_EXPORT, or 0; taken back in any case
+ * @pad: in: zero
+ *
+ * Memory that is imported is the importer's to use and to give back; it is nobody's to export.
  */
 struct simnpu_import {
 	__s32 fd;
@@ -343,6 +365,8 @@ struct simnpu_import {
 	__u32 handle;
 	__u64 addr;
 	__u64 size;
+	__u32 share;
+	__u32 pad;
 };
 
 /* What addresses and sizes of VM_* are multiples of. */
@@ -973,6 +997,34 @@ struct simnpu_instance_slot {
 	__u64 pad[3];
 };
 
+#define SIMNPU_INSTANCE_SHARES 512
+
+/**
+ * struct simnpu_instance_share - memory of one process that another one has
+ * @importer: simnpu_instance_slot.owner of the other one, 0: free
+ * @owner: the same of whose it is
+ * @object: what the two mean; of an instance
+ * @size: bytes
+ * @importer_slot: slot of the other one
+ * @owner_slot: slot of whose it is
+ * @device: number of the device
+ * @orphan: not 0: its owner has freed it
+ *
+ * Written by the owner, under the lock of the accounts, before the other one gets it, and set free by
+ * that one. One whose importer is dead is free. Memory that is freed, or whose owner is dead, counts
+ * until no other one has it.
+ */
+struct simnpu_instance_share {
+	__u64 importer;
+	__u64 owner;
+	__u64 object;
+	__u64 size;
+	__u32 importer_slot;
+	__u32 owner_slot;
+	__u32 device;
+	__u32 orphan;
+};
+
 /**
  * struct simnpu_instance - the file of a named instance
  * @magic: SIMNPU_INSTANCE_MAGIC; written last
@@ -983,6 +1035,7 @@ struct simnpu_instance_slot {
  * @memory: bytes of memory of each
  * @part: name of the part
  * @slot: who uses which device
+ * @share: who has memory of whom
  */
 struct simnpu_instance {
 	__u64 magic;
@@ -993,6 +1046,7 @@ struct simnpu_instance {
 	__u64 memory;
 	char part[SIMNPU_NAME_LEN];
 	struct simnpu_instance_slot slot[SIMNPU_INSTANCE_SLOTS];
+	struct simnpu_instance_share share[SIMNPU_INSTANCE_SHARES];
 };
 
 /* ---- numbers ------------------------------------------------------------ */

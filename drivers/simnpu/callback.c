@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The callback threads of a context: they ask the device for callbacks whose turn has come, and run
- * them one at a time. One runs the program's; the other begins what the host is to carry out, and is
- * never kept waiting. Each is made when the first task for it is submitted.
+ * The callback threads of a context: they ask the device for callbacks whose turn
+ * has come, and run them one at a time. One runs the program's; the other begins
+ * what the host is to carry out, and is never kept waiting. Each is made when the
+ * first task for it is submitted.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -219,8 +220,8 @@ void simnpu_host_done(struct hal_stream *base, uint64_t seq, int code)
 	int err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
 
 	if (err && err != -ENOENT && err != -EINVAL)
-		hal_err(HAL_LOG_DRIVER, "queue %u: task %llu is done, which the device does not take: "
-			"error %d", s->handle, (unsigned long long)seq, -err);
+		hal_err(HAL_LOG_DRIVER, "queue %u: the end of task %llu is not taken: error %d",
+			s->handle, (unsigned long long)seq, -err);
 }
 
 /**

@@ -19,6 +19,7 @@ static const struct {
 	{ SIMNPU_CAP_MODULE_DATA, NPU_CAP_MODULE_DATA },
 	{ SIMNPU_CAP_WINDOW, NPU_CAP_IO_WINDOW },
 	{ SIMNPU_CAP_VMM, NPU_CAP_VMM },
+	{ SIMNPU_CAP_EXPORT, NPU_CAP_IPC_MEM | NPU_CAP_IPC_FD },
 	{ SIMNPU_CAP_BF16, NPU_CAP_BF16 },
 	{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
 	{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
@@ -61,6 +62,7 @@ int simnpu_node_info(const struct hal_sys_ops *sys, int fd, uint32_t index,
 		if (si.caps & cap_table[i].device)
 			info->caps |= cap_table[i].hal;
 	info->mem_total = si.mem_total;
+	info->mem_used = si.mem_total - si.mem_free;
 	info->va_start = si.va_start;
 	info->va_size = si.va_size;
 	info->mem_align = si.mem_align;
@@ -110,6 +112,8 @@ static void device_fini(struct hal_device *base)
 {
 	struct simnpu_device *dev = to_simnpu_device(base);
 
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		simnpu_ipc_stop(dev);
 	hal_sys_close(dev->sys, dev->fd);
 	pthread_mutex_destroy(&dev->lock);
 }

@@ -153,12 +153,20 @@ static void drv_fini(void)
 	known_count = 0;
 }
 
+/* In the child of a fork, which must keep nothing that others take for its parent's. */
+static void fork_child(void)
+{
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		simnpu_ipc_fork_child();
+	simnpu_model_fork_child();
+}
+
 static const struct hal_driver_ops simnpu_driver_ops = {
 	.init = drv_init,
 	.fini = drv_fini,
 	.count = drv_count,
 	.info = drv_info,
-	.fork_child = simnpu_model_fork_child,
+	.fork_child = fork_child,
 };
 
 static const struct hal_driver simnpu_driver = {

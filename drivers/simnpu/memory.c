@@ -35,6 +35,8 @@ static void mem_destroy(struct hal_memory *m)
 	struct simnpu_mem_free f = { .handle = to_memory(m)->handle };
 	int err;
 
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		simnpu_ipc_forget(simnpu_device_of(m->ctx), f.handle);
 	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_DESTROY, &f);
 	if (err)
 		hal_warn(HAL_LOG_DRIVER, "simnpu%u: memory %u: destroy: error %d",
@@ -74,13 +76,22 @@ static int mem_alloc(struct hal_memory *m)
 	return err;
 }
 
-/* Said once: it is slower on hardware, and no failure here. */
-static void warn_unlocked(void)
+/* Slower on hardware, and no failure unless somebody says so; said once. */
+static int unlocked(struct hal_memory *m)
 {
 	static _Atomic uint32_t said;
 
+	m->unlocked = true;
+	if (m->flags & HAL_MEM_LOCKED)
+		return -ENOMEM;
 	if (!atomic_exchange(&said, 1))
 		hal_warn(HAL_LOG_DRIVER, "pinned memory is not locked: see ulimit -l");
+	return 0;
+}
+
+static int not_locked(const struct hal_memory *m, const char *op)
+{
+	return hal_fail(-ENOMEM, op, "%zu bytes cannot be locked in RAM: see ulimit -l", m->size);
 }
 
 static int host_alloc(struct hal_memory *m)
@@ -99,9 +110,10 @@ static int host_alloc(struct hal_memory *m)
 		return hal_fail(err, "malloc_host", "%zu bytes of host memory cannot be mapped",
 				m->real_size);
 	}
-	if (c.result & SIMNPU_MEM_UNLOCKED)
-		warn_unlocked();
-	return 0;
+	if (!(c.result & SIMNPU_MEM_UNLOCKED) || !unlocked(m))
+		return 0;
+	mem_destroy(m);
+	return not_locked(m, "malloc_host");
 }
 
 static int host_register(struct hal_memory *m)
@@ -122,9 +134,10 @@ static int host_register(struct hal_memory *m)
 		return hal_fail(err, "host_register", "%zu bytes at %p cannot be pinned",
 				m->size, m->addr);
 	to_memory(m)->handle = r.handle;
-	if (r.result & SIMNPU_MEM_UNLOCKED)
-		warn_unlocked();
-	return 0;
+	if (!(r.result & SIMNPU_MEM_UNLOCKED) || !unlocked(m))
+		return 0;
+	mem_destroy(m);
+	return not_locked(m, "host_register");
 }
 
 static int mem_copy(struct hal_context *ctx, const struct hal_copy *h)
@@ -279,6 +292,58 @@ static int protect(struct hal_context *ctx, uint64_t addr, uint64_t size, uint32
 	return 0;
 }
 
+static int export_fd(struct hal_memory *m, int *fd)
+{
+	struct simnpu_export e = { .handle = to_memory(m)->handle };
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_EXPORT, &e);
+	if (err)
+		return hal_fail(err, "vm_export", "device %d makes no descriptor of %zu bytes",
+				m->ctx->dev->ordinal, m->size);
+	*fd = e.fd;
+	return 0;
+}
+
+static int import_fd(struct hal_memory *m, int fd)
+{
+	struct simnpu_import i = {
+		.fd = fd, .context = to_simnpu_ctx(m->ctx)->handle, .flags = SIMNPU_MEM_PHYSICAL,
+	};
+	int err;
+
+	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_IMPORT, &i);
+	if (err)
+		return hal_fail(err, "vm_import", "descriptor %d is none of memory of device %d",
+				fd, m->ctx->dev->ordinal);
+	to_memory(m)->handle = i.handle;
+	m->size = i.size;
+	return 0;
+}
+
+/* ---- memory that processes share ------------------------------------------------------ */
+
+static int export_key(struct hal_memory *m, size_t offset, uint32_t flags, char *key)
+{
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return -EOPNOTSUPP;	/* not asked: no capability */
+	return simnpu_ipc_export(m, to_memory(m)->handle, offset, flags, key);
+}
+
+static int allow(struct hal_memory *m, const int32_t *pids, size_t n)
+{
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return -EOPNOTSUPP;
+	return simnpu_ipc_allow(m, to_memory(m)->handle, pids, n);
+}
+
+static int import_key(struct hal_memory *m, const char *key)
+{
+	if (!IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return -EOPNOTSUPP;
+	return simnpu_ipc_import(m, key, &to_memory(m)->handle);
+}
+
 const struct hal_memory_ops simnpu_memory_ops = {
 	.obj_size = sizeof(struct simnpu_memory),
 	.alloc = mem_alloc,
@@ -291,6 +356,9 @@ const struct hal_memory_ops simnpu_memory_ops = {
 	.fill = mem_fill,
 	.window_open = window_open,
 	.window_close = window_close,
+	.export_key = export_key,
+	.allow = allow,
+	.import_key = import_key,
 	.reserve = reserve,
 	.release = release,
 	.create = mem_create,
@@ -298,4 +366,6 @@ const struct hal_memory_ops simnpu_memory_ops = {
 	.map = map,
 	.unmap = unmap,
 	.protect = protect,
+	.export_fd = export_fd,
+	.import_fd = import_fd,
 };

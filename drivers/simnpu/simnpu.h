@@ -28,14 +28,17 @@ extern const struct hal_sys_ops *simnpu_sys;
 /* Buckets of the table that finds streams by their queues. */
 #define SIMNPU_QUEUE_BUCKETS 256u
 
+struct simnpu_ipc;
+
 /**
  * struct simnpu_device - an open node
  * @base: the device
  * @sys: how the node is reached
  * @fd: the node
  * @max_queued: tasks that a queue holds
- * @lock: Protects: @queues
+ * @lock: Protects: @queues, setting of @ipc
  * @queues: streams of the device by the handles of their queues
+ * @ipc: what it hands to other processes, NULL: nothing yet
  */
 struct simnpu_device {
 	struct hal_device base;
@@ -44,6 +47,7 @@ struct simnpu_device {
 	uint32_t max_queued;
 	pthread_mutex_t lock;
 	struct hal_list queues[SIMNPU_QUEUE_BUCKETS];
+	_Atomic(struct simnpu_ipc *) ipc;
 };
 
 struct simnpu_callbacks;
@@ -256,6 +260,15 @@ int simnpu_callbacks_settle_all(struct hal_device *dev, uint64_t deadline);
 extern const struct hal_event_ops simnpu_event_ops;
 extern const struct hal_memory_ops simnpu_memory_ops;
 extern const struct hal_kernel_ops simnpu_kernel_ops;
+
+/* ipc.c */
+void simnpu_ipc_fork_child(void);
+void simnpu_ipc_stop(struct simnpu_device *dev);
+void simnpu_ipc_forget(struct simnpu_device *dev, uint32_t handle);
+int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint32_t flags,
+		      char *key);
+int simnpu_ipc_allow(struct hal_memory *m, uint32_t handle, const int32_t *pids, size_t n);
+int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle);
 
 /* memory.c: what the device calls the direction of a copy. */
 uint32_t simnpu_copy_kind(const struct hal_copy *c);

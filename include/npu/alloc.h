@@ -169,7 +169,7 @@ struct npu_mem_stat {
  * @allocation: blocks that the program holds
  * @segment: pieces of memory that the cache has from the driver
  * @active: blocks that the program holds, or that wait for streams
- * @inactive_split: free blocks of segments that are in use elsewhere
+ * @inactive_split: free blocks that are not all of their segment
  * @allocated_bytes: bytes of @allocation
  * @reserved_bytes: bytes of @segment
  * @active_bytes: bytes of @active
@@ -354,6 +354,141 @@ NPU_API int npu_mem_add_reclaim(npu_mem_reclaim_fn *fn, void *arg, uint64_t *id)
  * Return: 0, -ENOENT (there is no such function).
  */
 NPU_API int npu_mem_remove_reclaim(uint64_t id);
+
+/* ---- pinned host memory --------------------------------------------------------------------- */
+
+/**
+ * npu_host_alloc() - allocate pinned host memory from a cache
+ * @size: bytes; 0 gives NULL and success
+ * @ptr: out: the memory, not initialised, aligned to 512 bytes, above 1 MiB to 4096; NULL on failure
+ *
+ * The cache is that of the current device, which pins the memory; copies of all devices may use it.
+ * A block is at most 511 bytes larger than the request, above 1 MiB at most 4095. When no memory is
+ * left, or the option pinned_limit_mb is reached, what is free goes back to the system, then streams
+ * are waited for that use freed blocks. Memory that the limit on locked memory does not allow to be
+ * locked is as npu_malloc_host() says.
+ * Context: any thread. Inside a callback of a stream nothing is waited for, so that more may fail.
+ * Return: 0, -EINVAL (NULL), -ENOMEM, -ENODEV, -EIO (the device has a fault), -EOPNOTSUPP, -ECHILD,
+ * -ENOTCONN, -ESTALE (the device was closed meanwhile), -ESHUTDOWN (finalizing, or the device is
+ * stopped).
+ */
+NPU_API int npu_host_alloc(size_t size, void **ptr);
+
+/**
+ * npu_host_free() - give pinned host memory back to the cache
+ * @ptr: from npu_host_alloc(); NULL is fine
+ *
+ * At once, from any thread and inside callbacks, too. Tasks that use it may still be queued in the
+ * streams that npu_host_record_stream() has named: it is used again when they have ended. Of other
+ * streams wait for those that use it first. Memory of a device that was reset is gone.
+ * Return: 0, -EINVAL (not the start of such memory, or freed already: nothing has changed),
+ * -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_host_free(void *ptr);
+
+/**
+ * npu_host_record_stream() - say that a stream uses pinned memory
+ * @ptr: from npu_host_alloc(); NULL is fine
+ * @stream: the stream, of any device
+ *
+ * What counts is what the stream has to do when the memory is freed. Once is enough.
+ * Return: 0, -EINVAL (not the start of such memory), -ENOMEM, -EBADF, -ESTALE, -ENODEV, -ECHILD,
+ * -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_host_record_stream(void *ptr, npu_stream stream);
+
+/**
+ * npu_host_empty_cache() - give pinned memory that is not in use back to the system
+ * @device: the device whose cache it is, or NPU_DEVICE_CURRENT
+ *
+ * Waits for nothing: what streams still use stays.
+ * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_host_empty_cache(int device);
+
+/**
+ * npu_host_is_pinned() - whether memory is pinned
+ * @ptr: any pointer
+ * @pinned: out: 1: npu_host_alloc(), npu_malloc_host() or npu_host_register() has made it so, and it
+ *	was not freed; else 0, as always while the library is not initialised
+ *
+ * Context: any thread, any state; initialises nothing.
+ * Return: 0, -EINVAL (NULL).
+ */
+NPU_API int npu_host_is_pinned(const void *ptr, int *pinned);
+
+/**
+ * struct npu_host_time - how long something took, ns
+ * @count: how often it was done
+ * @total: all together
+ * @min: the shortest
+ * @max: the longest
+ */
+struct npu_host_time {
+	uint64_t count;
+	uint64_t total;
+	uint64_t min;
+	uint64_t max;
+};
+
+/**
+ * struct npu_host_stats - statistics of the pinned memory of a device
+ * @size: in: sizeof(struct npu_host_stats); only so many bytes are written
+ * @allocation: blocks that the program holds
+ * @segment: pieces of memory that the cache has from the system
+ * @allocated_bytes: bytes of @allocation
+ * @reserved_bytes: bytes of @segment
+ * @requested_bytes: bytes that were asked for, of blocks that the program holds
+ * @cached_bytes: bytes that are free
+ * @waiting_bytes: bytes of blocks that wait for streams
+ * @unlocked_bytes: bytes of @segment that could not be locked
+ * @limit: most that all devices together may take; UINT64_MAX: there is no limit
+ * @ooms: requests that failed for want of memory
+ * @alloc_time: requests to the system since npu_host_reset_accumulated()
+ * @free_time: pieces of memory given back to it since then
+ */
+struct npu_host_stats {
+	size_t size;
+	struct npu_mem_stat allocation;
+	struct npu_mem_stat segment;
+	struct npu_mem_stat allocated_bytes;
+	struct npu_mem_stat reserved_bytes;
+	uint64_t requested_bytes;
+	uint64_t cached_bytes;
+	uint64_t waiting_bytes;
+	uint64_t unlocked_bytes;
+	uint64_t limit;
+	uint64_t ooms;
+	struct npu_host_time alloc_time;
+	struct npu_host_time free_time;
+};
+
+/**
+ * npu_host_get_stats() - statistics of the pinned memory of a device
+ * @device: the device, or NPU_DEVICE_CURRENT
+ * @stats: in: its size; out: so many bytes of them; not touched on failure
+ *
+ * They are those of one moment. Opens no device.
+ * Return: 0, -EINVAL (NULL, or no size), -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
+ */
+NPU_API int npu_host_get_stats(int device, struct npu_host_stats *stats);
+
+/**
+ * npu_host_reset_peak() - let the peaks begin with what there is now
+ * @device: the device, or NPU_DEVICE_CURRENT
+ *
+ * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_host_reset_peak(int device);
+
+/**
+ * npu_host_reset_accumulated() - let sums, counters and times begin with zero
+ * @device: the device, or NPU_DEVICE_CURRENT
+ *
+ * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_host_reset_accumulated(int device);
 
 #ifdef __cplusplus
 }

@@ -221,7 +221,7 @@ NPU_API int npu_device_get_info(int device, struct npu_device_info *info);
  * @free: out: bytes that can be allocated; may be NULL
  * @total: out: bytes there are; may be NULL
  *
- * Of a device that is not open all is free, as far as this process goes.
+ * Of a device that is not open, too: what other processes hold is not free.
  * Context: any thread, any state; initialises and opens nothing.
  * Return: 0, -EINVAL (a bad visible list), -ENODEV (no such device, or it is lost), -EOPNOTSUPP
  * (open, and it has no memory).

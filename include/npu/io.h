@@ -129,7 +129,7 @@ NPU_API int npu_file_write(npu_file file, uint64_t offset, const void *src, size
 
 /* ---- weights ------------------------------------------------------------------------- */
 
-/** struct npu_weights - a container of weights that is open; 0 is none. Documentation/weights.rst */
+/** struct npu_weights - a container of weights (Documentation/weights.rst); 0 is none */
 typedef struct npu_weights { uint64_t h; } npu_weights;
 
 /** enum npu_dtype - what the numbers of a tensor are; little-endian */

@@ -53,7 +53,7 @@ NPU_API int npu_free(void *ptr);
  * @ptr: out: the memory, zeroed, aligned to a page; NULL on failure
  *
  * Where the limit on locked memory is too low it is not locked, which is logged once and slower on
- * hardware.
+ * hardware; with the option pinned_lock_required that is -ENOMEM.
  * Return: 0, -EINVAL (NULL, unknown flags), -ENOMEM, -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN,
  * -ENOTCONN.
  */

@@ -13,11 +13,14 @@
 #include "npu/event.h"
 #include "npu/guard.h"
 #include "npu/init.h"
+#include "npu/ipc.h"
 #include "npu/io.h"
 #include "npu/kernel.h"
 #include "npu/memory.h"
 #include "npu/option.h"
+#include "npu/snapshot.h"
 #include "npu/stream.h"
 #include "npu/types.h"
+#include "npu/vmm.h"
 
 #endif /* NPU_NPU_H */

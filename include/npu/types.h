@@ -38,6 +38,8 @@ typedef struct npu_context { uint64_t h; } npu_context;
 typedef struct npu_module { uint64_t h; } npu_module;
 /** struct npu_kernel - a function that can be launched */
 typedef struct npu_kernel { uint64_t h; } npu_kernel;
+/** struct npu_vm_memory - device memory without an address, to be mapped */
+typedef struct npu_vm_memory { uint64_t h; } npu_vm_memory;
 
 #ifdef __cplusplus
 #define NPU_HANDLE(type, value) (type{ (value) })
@@ -143,6 +145,8 @@ enum npu_fail_mode {
 #define NPU_CAP_BF16		(1ull << 18)	/* bf16 arithmetic */
 #define NPU_CAP_INF_NAN		(1ull << 19)	/* INF and NAN are kept, not saturated */
 #define NPU_CAP_HOST_TASK	(1ull << 20)	/* tasks that the host carries out: file I/O */
+#define NPU_CAP_IPC_MEM		(1ull << 21)	/* memory shared between processes, by keys */
+#define NPU_CAP_IPC_FD		(1ull << 22)	/* virtual memory shared so, by descriptors */
 
 #ifdef __cplusplus
 }

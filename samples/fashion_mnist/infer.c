@@ -127,7 +127,7 @@ static int slot_init(struct slot *s)
 	return 0;
 }
 
-static int worker_init(struct worker *w, int device, const float *weights)
+static int worker_init(struct worker *w, int device)
 {
 	int rc;
 
@@ -136,7 +136,9 @@ static int worker_init(struct worker *w, int device, const float *weights)
 	TRY(npu_stream_create(NULL, &w->in));
 	TRY(npu_stream_create(NULL, &w->run));
 	TRY(npu_stream_create(NULL, &w->out));
-	rc = net_init(&w->net, opt.batch, weights);
+	rc = net_init(&w->net, opt.batch, NULL);
+	if (!rc)
+		rc = weights_load(opt.weights, w->net.params);
 	for (int s = 0; s < SLOTS && !rc; s++)
 		rc = slot_init(&w->slot[s]);
 	return rc;
@@ -335,7 +337,7 @@ static uint64_t report_overlap(struct worker *w)
 	return copies + computes;
 }
 
-static int run(struct worker *w, const struct pictures *p, const float *weights)
+static int run(struct worker *w, const struct pictures *p)
 {
 	double start = seconds(), warm, end, accuracy;
 	uint64_t work = 0;
@@ -343,7 +345,7 @@ static int run(struct worker *w, const struct pictures *p, const float *weights)
 
 	TRY(npu_init());
 	for (int d = 0; d < opt.devices; d++) {
-		rc = worker_init(&w[d], d, weights);
+		rc = worker_init(&w[d], d);
 		if (rc)
 			return rc;
 	}
@@ -447,7 +449,6 @@ int main(int argc, char **argv)
 {
 	static struct worker workers[DEVICES_MAX];
 	struct pictures pictures;
-	float *weights = NULL;
 	int rc, fini;
 
 	if (!parse(argc, argv)) {
@@ -458,15 +459,12 @@ int main(int argc, char **argv)
 	rc = opt.pictures ? pictures_read_file(&pictures, opt.pictures) :
 			    pictures_read_dir(&pictures, opt.data, "t10k");
 	if (!rc)
-		rc = weights_load(opt.weights, &weights);
-	if (!rc)
-		rc = run(workers, &pictures, weights);
+		rc = run(workers, &pictures);
 	for (int d = 0; d < opt.devices; d++)
 		worker_fini(&workers[d]);
 	fini = npu_finalize(TIMEOUT_MS);
 	if (fini < 0)
 		fail_npu("npu_finalize", fini);
-	free(weights);
 	pictures_free(&pictures);
 	return rc || fini ? 1 : 0;
 }

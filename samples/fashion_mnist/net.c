@@ -34,7 +34,9 @@ static int prepare(struct net *net, const float *weights)
 	rc = alloc(&net->params, weights_count());
 	if (rc < 0)
 		return rc;
-	TRY(npu_memcpy(net->params, weights, weights_count() * sizeof(float), NPU_COPY_H2D));
+	if (weights)
+		TRY(npu_memcpy(net->params, weights, weights_count() * sizeof(float),
+			       NPU_COPY_H2D));
 	for (int l = 0; l <= LAYERS; l++) {
 		rc = alloc(&net->act[l], (size_t)net->batch * net_dims[l]);
 		if (rc < 0)

@@ -49,7 +49,7 @@ struct net {
  * net_init() - put the network on the current device
  * @net: the network
  * @batch: most pictures at a time
- * @weights: weights_count() numbers
+ * @weights: weights_count() numbers; NULL: the caller puts them into net.params
  *
  * Return: 0, or a negative errno after having said what failed, as all functions here.
  */

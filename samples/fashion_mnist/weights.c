@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * The file of weights: a header of 64 bytes, then 32-bit floats; everything
- * little-endian.
- *
- *	 0  "NPUMLP\r\n"
- *	 8  version, 1
- *	12  number of layers
- *	16  neurons of each layer, the input's first; 8 numbers, zeroes behind
- *	48  number of floats, 64 bits
- *	56  checksum of the floats' bytes, FNV-1a of 64 bits
+ * The weights in a container of libnpu's: a matrix "layerN.weight" and numbers
+ * "layerN.bias" for each layer.
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include <npu/io.h>
+
+#include "fail.h"
 #include "weights.h"
 
-#define VERSION 1
-#define HEADER 64
-#define DIMS_AT 16
-#define DIMS_MAX 8
-
-static const char magic[8] = { 'N', 'P', 'U', 'M', 'L', 'P', '\r', '\n' };
+#define TENSORS (2 * LAYERS)
 
 const uint32_t net_dims[LAYERS + 1] = { 784, 128, 64, 10 };
 
@@ -45,135 +35,68 @@ size_t weights_count(void)
 	return weights_at(LAYERS);
 }
 
-static void put32(uint8_t *b, uint32_t x)
+/* The tensors in the order of the file; weights NULL: without their data. */
+static void describe(struct npu_tensor *t, char (*name)[16], const float *weights)
 {
-	for (int i = 0; i < 4; i++)
-		b[i] = (uint8_t)(x >> (8 * i));
+	memset(t, 0, TENSORS * sizeof(*t));
+	for (int l = 0; l < LAYERS; l++, t += 2, name += 2) {
+		snprintf(name[0], sizeof(name[0]), "layer%d.weight", l);
+		snprintf(name[1], sizeof(name[1]), "layer%d.bias", l);
+		t[0].name = name[0];
+		t[1].name = name[1];
+		t[0].dtype = t[1].dtype = NPU_DTYPE_F32;
+		t[0].rank = 2;
+		t[0].shape[0] = net_dims[l];
+		t[0].shape[1] = net_dims[l + 1];
+		t[1].rank = 1;
+		t[1].shape[0] = net_dims[l + 1];
+		t[0].data = weights ? weights + weights_at(l) : NULL;
+		t[1].data = weights ? weights + biases_at(l) : NULL;
+	}
 }
 
-static uint32_t get32(const uint8_t *b)
+static int load(npu_weights w, const char *path, float *params)
 {
-	return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
+	struct npu_tensor want[TENSORS];
+	struct npu_tensor_info is;
+	void *dst[TENSORS];
+	char name[TENSORS][16];
+	uint32_t count;
 
-static void put64(uint8_t *b, uint64_t x)
-{
-	put32(b, (uint32_t)x);
-	put32(b + 4, (uint32_t)(x >> 32));
-}
-
-static void make_header(uint8_t *head, const uint8_t *data, size_t size)
-{
-	uint64_t sum = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < size; i++)
-		sum = (sum ^ data[i]) * 0x100000001b3u;
-	memset(head, 0, HEADER);
-	memcpy(head, magic, sizeof(magic));
-	put32(head + 8, VERSION);
-	put32(head + 12, LAYERS);
-	for (int l = 0; l <= LAYERS; l++)
-		put32(head + DIMS_AT + 4 * l, net_dims[l]);
-	put64(head + DIMS_AT + 4 * DIMS_MAX, size / 4);
-	put64(head + DIMS_AT + 4 * DIMS_MAX + 8, sum);
-}
-
-static int bad(const char *path, const char *what)
-{
-	fprintf(stderr, "%s: %s\n", path, what);
-	return -EINVAL;
-}
-
-static int check_file(const char *path, const uint8_t *file, size_t got, size_t size)
-{
-	uint8_t head[HEADER];
-
-	if (got < HEADER || memcmp(file, magic, sizeof(magic)))
-		return bad(path, "not a file of weights");
-	if (get32(file + 8) != VERSION)
-		return bad(path, "weights of another version");
-	if (got != HEADER + size)
-		return bad(path, "weights of another size");
-	make_header(head, file + HEADER, size);
-	if (memcmp(file, head, HEADER - 8))
-		return bad(path, "weights of another network");
-	if (memcmp(file, head, HEADER))
-		return bad(path, "damaged: the checksum differs");
+	describe(want, name, NULL);
+	TRY(npu_weights_count(w, &count));
+	for (int i = 0; i < TENSORS; i++) {
+		is.size = sizeof(is);
+		if (count != TENSORS || npu_weights_info(w, (uint32_t)i, &is) ||
+		    strcmp(is.name, want[i].name) || is.dtype != want[i].dtype ||
+		    is.rank != want[i].rank || memcmp(is.shape, want[i].shape, sizeof(is.shape))) {
+			fprintf(stderr, "%s: weights of another network\n", path);
+			return -EINVAL;
+		}
+		dst[i] = params + (i % 2 ? biases_at(i / 2) : weights_at(i / 2));
+	}
+	TRY(npu_weights_load(w, 0, TENSORS, dst, NPU_STREAM_CURRENT, NPU_WEIGHTS_VERIFY, NULL,
+			     NULL));
 	return 0;
 }
 
-int weights_load(const char *path, float **weights)
+int weights_load(const char *path, float *params)
 {
-	size_t n = weights_count(), size = n * 4, got;
-	uint8_t *file;
-	float *w;
-	FILE *f;
+	npu_weights w;
 	int rc;
 
-	*weights = NULL;
-	f = fopen(path, "rb");
-	if (!f) {
-		rc = -errno;
-		fprintf(stderr, "%s: %s\n", path, strerror(errno));
-		return rc;
-	}
-	file = malloc(HEADER + size + 1);
-	w = malloc(size);
-	rc = -ENOMEM;
-	if (!file || !w)
-		goto free;
-	/* one byte more, so as to see that there is none */
-	got = fread(file, 1, HEADER + size + 1, f);
-	rc = check_file(path, file, got, size);
-	if (rc)
-		goto free;
-	for (size_t i = 0; i < n; i++) {
-		uint32_t bits = get32(file + HEADER + 4 * i);
-
-		memcpy(&w[i], &bits, 4);
-	}
-	*weights = w;
-	w = NULL;
-
-free:
-	free(w);
-	free(file);
-	fclose(f);
+	TRY(npu_weights_open(path, &w));
+	rc = load(w, path, params);
+	npu_weights_close(w);
 	return rc;
 }
 
 int weights_save(const char *path, const float *weights)
 {
-	size_t n = weights_count(), size = n * 4;
-	uint8_t *file = malloc(HEADER + size);
-	FILE *f;
-	int rc = 0;
+	struct npu_tensor t[TENSORS];
+	char name[TENSORS][16];
 
-	if (!file)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		uint32_t bits;
-
-		memcpy(&bits, &weights[i], 4);
-		put32(file + HEADER + 4 * i, bits);
-	}
-	make_header(file, file + HEADER, size);
-	f = fopen(path, "wb");
-	if (!f)
-		goto fail;
-	if (fwrite(file, HEADER + size, 1, f) != 1) {
-		rc = -errno;
-		fclose(f);
-		goto fail;
-	}
-	if (fclose(f))
-		goto fail;
-	free(file);
+	describe(t, name, weights);
+	TRY(npu_weights_write(path, t, TENSORS));
 	return 0;
-
-fail:
-	rc = rc ? rc : -errno;
-	fprintf(stderr, "%s: %s\n", path, strerror(-rc));
-	free(file);
-	return rc;
 }

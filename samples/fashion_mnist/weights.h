@@ -25,13 +25,13 @@ size_t weights_at(int layer);
 size_t biases_at(int layer);
 
 /**
- * weights_load() - read a file of weights
+ * weights_load() - load a file of weights
  * @path: the file
- * @weights: out: weights_count() numbers, for free()
+ * @params: weights_count() numbers in device memory
  *
  * Return: 0, or a negative errno after having said what is wrong.
  */
-int weights_load(const char *path, float **weights);
+int weights_load(const char *path, float *params);
 
 /** weights_save() - write one. Return: as weights_load() */
 int weights_save(const char *path, const float *weights);

@@ -431,6 +431,206 @@ TEST_F(instance, quotas_of_a_private_one)
 	opt_quota_memory = NULL;
 }
 
+/* ---- memory that is shared ---- */
+
+static int export(struct ctx *c, uint32_t handle, uint64_t to, uint32_t slot,
+		  struct simnpu_export *e)
+{
+	*e = (struct simnpu_export){ .handle = handle, .to = to, .to_slot = slot };
+	return io(c->fd, MEM_EXPORT, e);
+}
+
+static int import(struct ctx *c, const struct simnpu_export *e, struct simnpu_import *i)
+{
+	*i = (struct simnpu_import){ .fd = e->fd, .context = c->handle, .share = e->share };
+	return io(c->fd, MEM_IMPORT, i);
+}
+
+static int copy(struct ctx *c, uint64_t dst, uint64_t src, uint64_t size, uint32_t kind)
+{
+	struct simnpu_copy a = {
+		.dst = dst, .src = src, .dst_pitch = size, .src_pitch = size, .width = size,
+		.height = 1, .context = c->handle, .kind = kind,
+	};
+
+	return io(c->fd, COPY, &a);
+}
+
+TEST_F(instance, one_memory_at_two_addresses)
+{
+	uint64_t in = 0x1234567890abcdefull, out = 0;
+	struct simnpu_info me;
+	struct simnpu_export e;
+	struct simnpu_import i;
+	uint64_t addr;
+	uint32_t h;
+
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	me = info(self->c.fd);
+	EXPECT_NE(0, me.number);
+	EXPECT_NE(0, me.caps & SIMNPU_CAP_EXPORT);
+	addr = mem_new(&self->c, 10000, &h);
+	ASSERT_NE(0, addr);
+	EXPECT_EQ(64 * MIB - 12288, info_free(self->c.fd));
+	ASSERT_EQ(0, export(&self->c, h, me.number, me.slot, &e));
+	EXPECT_EQ(FD_CLOEXEC, fcntl(e.fd, F_GETFD));
+	EXPECT_EQ(10000, e.size);
+	EXPECT_NE(0, e.share);
+	ASSERT_EQ(0, import(&self->c, &e, &i));
+	close(e.fd);
+	EXPECT_EQ(12288, i.size);
+	EXPECT_NE(addr, i.addr);
+	/* once, whoever has it */
+	EXPECT_EQ(64 * MIB - 12288, info_free(self->c.fd));
+	EXPECT_EQ(0, copy(&self->c, addr + 9992, U64(&in), 8, SIMNPU_COPY_TO_DEVICE));
+	EXPECT_EQ(0, copy(&self->c, U64(&out), i.addr + 9992, 8, SIMNPU_COPY_TO_HOST));
+	EXPECT_EQ(in, out);
+	/* what is imported is not given on, and what is freed stays as long as somebody has it */
+	EXPECT_EQ(-EOPNOTSUPP, export(&self->c, i.handle, 0, 0, &e));
+	EXPECT_EQ(0, mem_del(&self->c, h));
+	EXPECT_EQ(64 * MIB - 12288, info_free(self->c.fd));
+	EXPECT_EQ(12288, info(self->c.fd).mem_others);
+	out = 0;
+	EXPECT_EQ(0, copy(&self->c, U64(&out), i.addr + 9992, 8, SIMNPU_COPY_TO_HOST));
+	EXPECT_EQ(in, out);
+	EXPECT_EQ(-EFAULT, copy(&self->c, U64(&out), addr, 8, SIMNPU_COPY_TO_HOST));
+	EXPECT_EQ(0, mem_del(&self->c, i.handle));
+	EXPECT_EQ(64 * MIB, info_free(self->c.fd));
+	/* new memory there is new */
+	addr = mem_new(&self->c, 10000, &h);
+	EXPECT_EQ(0, copy(&self->c, U64(&out), addr + 9992, 8, SIMNPU_COPY_TO_HOST));
+	EXPECT_EQ(0, out);
+}
+
+TEST_F(instance, exports_that_are_refused)
+{
+	struct simnpu_mem host = { .size = 4096, .flags = SIMNPU_MEM_HOST };
+	struct simnpu_export e;
+	struct simnpu_import i;
+	struct simnpu_info me;
+	struct rlimit r, old;
+	uint32_t h, h2;
+	int fd;
+
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	me = info(self->c.fd);
+	ASSERT_NE(0, mem_new(&self->c, 4096, &h));
+	host.context = self->c.handle;
+	ASSERT_EQ(0, io(self->c.fd, MEM_CREATE, &host));
+	EXPECT_EQ(-ENOENT, export(&self->c, h + 100, 0, 0, &e));
+	EXPECT_EQ(-EOPNOTSUPP, export(&self->c, host.handle, 0, 0, &e));
+	EXPECT_EQ(-ESRCH, export(&self->c, h, me.number + 1, me.slot, &e));
+	EXPECT_EQ(-ESRCH, export(&self->c, h, me.number, SIMNPU_INSTANCE_SLOTS, &e));
+	EXPECT_EQ(-EINVAL, export(&self->c, h, 0, 1, &e));
+	e = (struct simnpu_export){ .handle = h, .flags = 1 };
+	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_EXPORT, &e));
+	e = (struct simnpu_export){ .handle = h, .share = 1, .to = me.number };
+	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_EXPORT, &e));
+	/* what nobody got is taken back: freed, it is free */
+	ASSERT_NE(0, mem_new(&self->c, 4096, &h2));
+	ASSERT_EQ(0, export(&self->c, h2, me.number, me.slot, &e));
+	close(e.fd);
+	e = (struct simnpu_export){ .share = e.share };
+	EXPECT_EQ(0, io(self->c.fd, MEM_EXPORT, &e));
+	EXPECT_EQ(-1, e.fd);
+	EXPECT_EQ(0, mem_del(&self->c, h2));
+	EXPECT_EQ(64 * MIB - 4096, info_free(self->c.fd));
+	e = (struct simnpu_export){ .share = SIMNPU_INSTANCE_SHARES + 1 };
+	EXPECT_EQ(0, io(self->c.fd, MEM_EXPORT, &e));
+	/* nothing that was not made for it */
+	e = (struct simnpu_export){ .fd = -1 };
+	EXPECT_EQ(-EINVAL, import(&self->c, &e, &i));
+	e.fd = open("/dev/zero", O_RDWR);
+	EXPECT_EQ(-EINVAL, import(&self->c, &e, &i));
+	close(e.fd);
+	e.fd = hal_sys_memfd("test");
+	ASSERT_EQ(0, ftruncate(e.fd, 4096));
+	EXPECT_EQ(-EINVAL, import(&self->c, &e, &i));
+	close(e.fd);
+	ASSERT_EQ(0, export(&self->c, h, 0, 0, &e));
+	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle + 1 };
+	EXPECT_EQ(-ENOENT, io(self->c.fd, MEM_IMPORT, &i));
+	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle, .pad = 1 };
+	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_IMPORT, &i));
+	close(e.fd);
+	/* half of the descriptors are the program's: memory does without, but cannot be shared */
+	fd = dup(0);
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &old));
+	r = (struct rlimit){ (rlim_t)fd * 2, old.rlim_max };
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &r));
+	ASSERT_NE(0, mem_new(&self->c, 4096, &h2));
+	EXPECT_EQ(-EMFILE, export(&self->c, h2, 0, 0, &e));
+	setrlimit(RLIMIT_NOFILE, &old);
+	close(fd);
+	EXPECT_EQ(0, mem_del(&self->c, h2));
+	ASSERT_NE(0, mem_new(&self->c, 4096, &h2));
+	EXPECT_EQ(0, export(&self->c, h2, 0, 0, &e));
+	close(e.fd);
+}
+
+/* Each step of an allocation and of an import fails once; nothing is left of it. */
+TEST_F(instance, shared_memory_that_fails)
+{
+	static const struct {
+		enum fake_sys_call call;
+		int err;
+	} fail[] = {
+		{ FAKE_SYS_FALLOCATE, ENOSPC }, { FAKE_SYS_FALLOCATE, ENOMEM },
+		{ FAKE_SYS_MMAP, ENOMEM }, { FAKE_SYS_MADVISE, ENOMEM },
+	};
+	struct simnpu_export e;
+	struct simnpu_import im;
+	struct rlimit r, old;
+	uint32_t h;
+	size_t i;
+
+	hal_sys_set(&fake_sys);
+	ASSERT_EQ(0, ctx_open(&self->c, 0));
+	for (i = 0; i < ARRAY_SIZE(fail); i++) {
+		fake_sys_reset();
+		fake_sys_fail(fail[i].call, 1, 1, fail[i].err);
+		EXPECT_EQ(0, mem_new(&self->c, MIB, &h)) TH_LOG("%zu", i);
+		EXPECT_EQ(64 * MIB, info_free(self->c.fd));
+	}
+	fake_sys_reset();
+	ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &old));
+	r = (struct rlimit){ MIB - 1, old.rlim_max };
+	ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &r));
+	EXPECT_EQ(0, mem_new(&self->c, MIB, &h));
+	setrlimit(RLIMIT_FSIZE, &old);
+	ASSERT_NE(0, mem_new(&self->c, MIB, &h));
+	fake_sys_fail(FAKE_SYS_DUP, 1, 1, EMFILE);
+	EXPECT_EQ(-EMFILE, export(&self->c, h, 0, 0, &e));
+	fake_sys_fail(FAKE_SYS_FSTAT, 1, 1, EIO);
+	EXPECT_EQ(-EIO, export(&self->c, h, 0, 0, &e));
+	fake_sys_reset();
+	ASSERT_EQ(0, export(&self->c, h, info(self->c.fd).number, info(self->c.fd).slot, &e));
+	fake_sys_fail(FAKE_SYS_DUP, 1, 1, EMFILE);
+	EXPECT_EQ(-EMFILE, import(&self->c, &e, &im));
+	for (i = 2; i < ARRAY_SIZE(fail); i++) {
+		fake_sys_reset();
+		fake_sys_fail(fail[i].call, 1, 1, fail[i].err);
+		EXPECT_EQ(-ENOMEM, import(&self->c, &e, &im)) TH_LOG("%zu", i);
+	}
+	fake_sys_reset();
+	EXPECT_EQ(0, import(&self->c, &e, &im));
+	close(e.fd);
+	/* its share was given back by the first that failed: it counts no more when it is freed */
+	EXPECT_EQ(0, mem_del(&self->c, h));
+	EXPECT_EQ(64 * MIB, info_free(self->c.fd));
+	EXPECT_EQ(0, mem_del(&self->c, im.handle));
+	/* addresses that can't be cleared are not used again; the memory is */
+	ASSERT_NE(0, mem_new(&self->c, MIB, &h));
+	fake_sys_fail(FAKE_SYS_MMAP, 1, 1, ENOMEM);
+	EXPECT_EQ(0, mem_del(&self->c, h));
+	fake_sys_reset();
+	EXPECT_EQ(64 * MIB, info_free(self->c.fd));
+	EXPECT_NE(0, mem_new(&self->c, 64 * MIB, &h));
+	EXPECT_EQ(0, dev_close(self->c.fd));
+	self->c.fd = -1;
+	hal_sys_set(NULL);
+}
+
 /* ---- dying ---- */
 
 /* Killed at any point: figures are what they were, and the next one finds all in order. */
@@ -785,7 +985,7 @@ TEST_F(instance, a_system_that_refuses)
 	fake_sys_reset();
 	unlink(self->file);
 	ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &old));
-	r = (struct rlimit){ 4096, old.rlim_max };
+	r = (struct rlimit){ 20000, old.rlim_max };
 	ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &r));
 	EXPECT_EQ(-ENOMEM, dev_open(0));
 	setrlimit(RLIMIT_FSIZE, &old);

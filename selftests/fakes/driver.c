@@ -17,7 +17,8 @@
 		  NPU_CAP_EVENT_TIMING | NPU_CAP_PRIORITY | NPU_CAP_CALLBACK |			\
 		  NPU_CAP_COMPLETION_FD | NPU_CAP_MEM | NPU_CAP_COPY_2D | NPU_CAP_HOST_ALLOC |	\
 		  NPU_CAP_HOST_REGISTER | NPU_CAP_PEER | NPU_CAP_ABORT | NPU_CAP_BF16 |		\
-		  NPU_CAP_INF_NAN | NPU_CAP_HOST_TASK | NPU_CAP_IO_WINDOW | NPU_CAP_VMM)
+		  NPU_CAP_INF_NAN | NPU_CAP_HOST_TASK | NPU_CAP_IO_WINDOW | NPU_CAP_VMM | \
+		  NPU_CAP_IPC_FD)
 
 struct fake_state fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .caps = ALL_CAPS, .timeline = true };
 
@@ -402,7 +403,7 @@ static int host_alloc(struct hal_memory *m)
 
 	if (rc)
 		return rc;
-	m->addr = hal_sys_libc.alloc(64, m->real_size);
+	m->addr = hal_sys_libc.alloc(4096, m->real_size);
 	if (!m->addr)
 		return -ENOMEM;
 	fake_object(1);

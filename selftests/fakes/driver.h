@@ -71,8 +71,8 @@ void fake_set_timeline(bool on);
 /* A device starts no task while it is paused. */
 void fake_pause(bool paused);
 /*
- * Objects of the driver that exist: devices, contexts, streams, events, memory, reservations, mappings
- * and modules.
+ * Objects of the driver that exist: devices, contexts, streams, events, memory, reservations,
+ * mappings and modules.
  */
 uint32_t fake_objects(void);
 /* How often ->fork_child was called in this process. */

@@ -194,8 +194,13 @@ int fake_export_fd(struct hal_memory *m, int *fd)
 
 	if (rc)
 		return rc;
-	*fd = fcntl((*phys_of(m))->fd, F_DUPFD_CLOEXEC, 0);
-	return *fd < 0 ? -EMFILE : 0;
+	pthread_mutex_lock(&fake.lock);
+	if (*phys_of(m))
+		*fd = fcntl((*phys_of(m))->fd, F_DUPFD_CLOEXEC, 0);
+	else
+		rc = -ENOENT;
+	pthread_mutex_unlock(&fake.lock);
+	return rc ? rc : *fd < 0 ? -EMFILE : 0;
 }
 
 int fake_import_fd(struct hal_memory *m, int fd)

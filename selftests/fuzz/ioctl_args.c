@@ -168,18 +168,51 @@ void tame(unsigned long nr, void *arg)
 
 /* ---- what is right, and what becomes of it ----------------------------------------------- */
 
+/* Pieces of reservations of four. */
+static void sensible_vm(unsigned long request, struct simnpu_vm *v, uint64_t at, uint32_t h)
+{
+	const uint64_t g = SIMNPU_VM_GRANULARITY;
+	uint8_t what = fuzz_u8(&z.in);
+
+	*v = (struct simnpu_vm){ .context = z.context, .size = g };
+	if (request == SIMNPU_IOCTL_VM_RESERVE || request == SIMNPU_IOCTL_VM_RELEASE)
+		v->size = 4 * g;
+	if (request != SIMNPU_IOCTL_VM_RESERVE)
+		v->addr = at & ~(g - 1);
+	if (request == SIMNPU_IOCTL_VM_MAP || request == SIMNPU_IOCTL_VM_UNMAP ||
+	    request == SIMNPU_IOCTL_VM_PROTECT)
+		v->addr += (what & 3) * g;
+	if (request == SIMNPU_IOCTL_VM_MAP)
+		v->handle = h;
+	if (request == SIMNPU_IOCTL_VM_MAP || request == SIMNPU_IOCTL_VM_PROTECT)
+		v->flags = what & 4 ? SIMNPU_VM_READ : SIMNPU_VM_READ | SIMNPU_VM_WRITE;
+}
+
 /* A structure that is right, as far as there is something to name. */
 void sensible(unsigned long request, void *arg)
 {
 	uint32_t h = some_handle();
 	uint64_t at = some_addr();
+	uint8_t what;
 
 	switch (request) {
 	case SIMNPU_IOCTL_MEM_CREATE:
 		*(struct simnpu_mem *)arg = (struct simnpu_mem){
 			.size = 1 + fuzz_u16(&z.in), .context = z.context,
-			.flags = fuzz_u8(&z.in) & 1,
 		};
+		what = fuzz_u8(&z.in);
+		((struct simnpu_mem *)arg)->flags = what & 1;
+		if (what & 2) {
+			((struct simnpu_mem *)arg)->flags = SIMNPU_MEM_PHYSICAL;
+			((struct simnpu_mem *)arg)->size = SIMNPU_VM_GRANULARITY;
+		}
+		break;
+	case SIMNPU_IOCTL_VM_RESERVE:
+	case SIMNPU_IOCTL_VM_RELEASE:
+	case SIMNPU_IOCTL_VM_MAP:
+	case SIMNPU_IOCTL_VM_UNMAP:
+	case SIMNPU_IOCTL_VM_PROTECT:
+		sensible_vm(request, arg, at, h);
 		break;
 	case SIMNPU_IOCTL_MEM_REGISTER:
 		*(struct simnpu_register *)arg = (struct simnpu_register){

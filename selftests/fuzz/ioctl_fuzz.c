@@ -109,6 +109,9 @@ static void learn(int fd, unsigned long request, const void *arg)
 		if (m->map)
 			z.map = m->map;
 		break;
+	case SIMNPU_IOCTL_VM_RESERVE:
+		add_addr(((const struct simnpu_vm *)arg)->addr);
+		break;
 	case SIMNPU_IOCTL_QUEUE_CREATE:
 		add_handle(q->handle);
 		if (q->context == z.arena_of)

@@ -23,7 +23,7 @@
 	X(f, fake_timing, "fake", NULL, FAKE_LAUNCH | NPU_CAP_EVENT_TIMING, true)	\
 	X(f, fake_callback, "fake", NULL, FAKE_BARE | NPU_CAP_CALLBACK, true)	\
 	X(f, fake_host, "fake", NULL, FAKE_BARE | NPU_CAP_HOST_TASK | NPU_CAP_ABORT, true)	\
-	X(f, fake_vmm, "fake", NULL, FAKE_LAUNCH | NPU_CAP_VMM | NPU_CAP_IPC, true)	\
+	X(f, fake_vmm, "fake", NULL, FAKE_LAUNCH | NPU_CAP_VMM, true)	\
 	X(f, simnpu_generic, "simnpu", "generic", 0, true)		\
 	X(f, simnpu_910b, "simnpu", "910b", 0, true)			\
 	X(f, simnpu_310p, "simnpu", "310p", 0, true)			\

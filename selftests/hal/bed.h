@@ -61,7 +61,7 @@ static inline int bed_open(struct bed *b, const char *driver, const char *part, 
 	memset(b, 0, sizeof(*b));
 	fake_reset();
 	if (caps)
-		fake_set_caps(caps == ~0ull ? fake_all_caps() : caps);
+		fake_set_caps(caps & fake_all_caps());
 	fake_set_timeline(timeline);
 	bed_part = part;
 	hal_option_set_reader(&bed_reader);

@@ -465,7 +465,7 @@ TEST_ABOUT(vmm, stop_and_restart, NPU_CAP_VMM | NPU_CAP_ABORT)
 }
 
 /* C-VMM-11 C-VMM-12 */
-TEST_ABOUT(vmm, descriptors, NPU_CAP_VMM | NPU_CAP_IPC)
+TEST_ABOUT(vmm, descriptors, NPU_CAP_VMM | NPU_CAP_IPC_FD)
 {
 	struct bed *b = &self->b;
 	uint64_t before = bytes_free(b), h, h2 = 1;
@@ -477,7 +477,7 @@ TEST_ABOUT(vmm, descriptors, NPU_CAP_VMM | NPU_CAP_IPC)
 	p = reserve(b, 8);
 	h = create(b, 2);
 	ASSERT_TRUE(p && h);
-	if (!can(b, NPU_CAP_IPC)) {
+	if (!can(b, NPU_CAP_IPC_FD)) {
 		EXPECT_EQ(-EOPNOTSUPP, hal_vm_export(h, &fd));
 		EXPECT_EQ(-1, fd);
 		EXPECT_EQ(-EOPNOTSUPP, hal_vm_import(b->ctx, 0, &h2, &size));

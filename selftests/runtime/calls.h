@@ -35,6 +35,7 @@
 	ANY(npu_mem_unobserve_oom, npu_mem_unobserve_oom(UINT64_MAX) + ENOENT)		\
 	ANY(npu_mem_add_reclaim, add_reclaim())						\
 	ANY(npu_mem_remove_reclaim, npu_mem_remove_reclaim(UINT64_MAX) + ENOENT)	\
+	ANY(npu_host_is_pinned, npu_host_is_pinned(&obj, &obj.n))			\
 	ANY(npu_device_mem_info, npu_device_mem_info(0, NULL, NULL))			\
 	ANY(npu_device_utilization, npu_device_utilization(0, &obj.u32))		\
 	ANY(npu_device_can_access_peer, npu_device_can_access_peer(0, 0, &obj.n))	\
@@ -89,14 +90,35 @@
 	NEED(npu_guard_device, end_of(npu_guard_device(&obj.g, 0)))			\
 	NEED(npu_guard_stream, end_of(npu_guard_stream(&obj.g, obj.s)))			\
 	NEED(npu_guard_secondary, end_of(npu_guard_secondary(&obj.g)))			\
+	NEED(npu_ipc_export, alone(npu_ipc_export(obj.p, 0, obj.key)))			\
+	NEED(npu_ipc_allow, alone(npu_ipc_allow(obj.p, &(int32_t){ 1 }, 1)))			\
+	NEED(npu_ipc_import, alone(npu_ipc_import("x", 0, &obj.out)))			\
+	NEED(npu_ipc_close, npu_ipc_close(NULL))					\
 	NEED(npu_malloc, npu_malloc(64, 0, &obj.out))					\
 	NEED(npu_free, npu_free(NULL))							\
 	NEED(npu_malloc_host, npu_malloc_host(64, 0, &obj.out))				\
 	NEED(npu_free_host, npu_free_host(NULL))					\
+	NEED(npu_host_alloc, npu_host_alloc(64, &obj.out))				\
+	NEED(npu_host_free, npu_host_free(NULL))					\
+	NEED(npu_host_record_stream, npu_host_record_stream(NULL, obj.s))		\
+	NEED(npu_host_empty_cache, npu_host_empty_cache(0))				\
+	NEED(npu_host_get_stats, npu_host_get_stats(0, &obj.host_stats))		\
+	NEED(npu_host_reset_peak, npu_host_reset_peak(0))				\
+	NEED(npu_host_reset_accumulated, npu_host_reset_accumulated(0))			\
 	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
 	NEED(npu_mem_set_safe, npu_mem_set_safe(obj.p))					\
+	NEED(npu_vm_get_granularity, npu_vm_get_granularity(0, &obj.size))		\
+	NEED(npu_vm_reserve, npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.out))		\
+	NEED(npu_vm_release, npu_vm_release(new_addresses()))				\
+	NEED(npu_vm_create, npu_vm_create(0, VM_SIZE, 0, &obj.v_out))			\
+	NEED(npu_vm_destroy, npu_vm_destroy(new_vm_memory()))				\
+	NEED(npu_vm_map, and_unmap(npu_vm_map(obj.va, VM_SIZE, obj.v, 0, NPU_VM_READ)))	\
+	NEED(npu_vm_unmap, and_map(npu_vm_unmap(obj.mapped, VM_SIZE)))			\
+	NEED(npu_vm_protect, npu_vm_protect(obj.mapped, VM_SIZE, NPU_VM_READ))		\
+	NEED(npu_vm_export, not_here(npu_vm_export(obj.v, &obj.fd)))			\
+	NEED(npu_vm_import, not_here(npu_vm_import(0, 0, &obj.v_out, NULL)))		\
 	NEED(npu_mem_alloc, npu_mem_alloc(64, obj.s, &obj.out))				\
 	NEED(npu_mem_free, npu_mem_free(NULL))						\
 	NEED(npu_mem_record_stream, npu_mem_record_stream(NULL, obj.s))			\
@@ -108,6 +130,8 @@
 	NEED(npu_mem_get_stats, npu_mem_get_stats(0, &obj.stats))			\
 	NEED(npu_mem_reset_peak, npu_mem_reset_peak(0))					\
 	NEED(npu_mem_reset_accumulated, npu_mem_reset_accumulated(0))			\
+	NEED(npu_mem_history, if_shot(npu_mem_history(0, NPU_MEM_HISTORY_ON, 16)))	\
+	NEED(npu_mem_snapshot, if_shot(npu_mem_snapshot(0, no_text, NULL)))		\
 	NEED(npu_mem_observe_oom, observe_oom())					\
 	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \
@@ -116,6 +140,22 @@
 						      NPU_COPY_AUTO, obj.s))		\
 	NEED(npu_memset, npu_memset(obj.q, 0, 8))					\
 	NEED(npu_memset_async, npu_memset_async(obj.p, 0, 8, obj.s))			\
+	NEED(npu_file_open, npu_file_open(obj.path, NPU_FILE_READ, &obj.f_out))		\
+	NEED(npu_file_close, npu_file_close(new_file()))				\
+	NEED(npu_file_size, npu_file_size(obj.file, &obj.u64))				\
+	NEED(npu_file_read, npu_file_read(obj.file, 0, obj.q, 64))			\
+	NEED(npu_file_write, npu_file_write(obj.file, 0, obj.q, 64))			\
+	NEED(npu_file_read_async, npu_file_read_async(obj.s, obj.file, 0, obj.p, 64))	\
+	NEED(npu_file_write_async, npu_file_write_async(obj.s, obj.file, 0, obj.p, 64))	\
+	NEED(npu_weights_open, npu_weights_open(CONTAINER, &obj.w_out))			\
+	NEED(npu_weights_close, npu_weights_close(new_weights()))			\
+	NEED(npu_weights_count, npu_weights_count(obj.weights, &obj.u32))		\
+	NEED(npu_weights_info, npu_weights_info(obj.weights, 0, &obj.tensor))		\
+	NEED(npu_weights_find, npu_weights_find(obj.weights, "layer0.bias", &obj.u32))	\
+	NEED(npu_weights_verify, npu_weights_verify(obj.weights, 1))			\
+	NEED(npu_weights_load, npu_weights_load(obj.weights, 1, 1, &obj.q, obj.s,	\
+						NPU_WEIGHTS_VERIFY, NULL, NULL))	\
+	NEED(npu_weights_write, write_weights())				\
 	NEED(npu_module_load, npu_module_load(GOOD_MODULE, &obj.module))		\
 	NEED(npu_module_load_data, bad_image(npu_module_load_data(obj.text, 8, &obj.m_out))) \
 	NEED(npu_module_unload, npu_module_unload(obj.module, 5000))			\

@@ -15,6 +15,12 @@
 #define GOOD_MODULE TEST_DATA("rt_kernels.so")
 #endif
 
+/* Bytes of virtual memory: what the simulator takes at least. */
+#define VM_SIZE (2u << 20)
+
+/* A container that is there. */
+#define CONTAINER TEST_SRCTREE "/samples/fashion_mnist/weights.bin"
+
 /* What the calls work on; handles are stale where the library is not ready. */
 static struct {
 	npu_stream s, idle, s_out;
@@ -22,19 +28,25 @@ static struct {
 	npu_context ctx, ctx_out;
 	npu_module module, m_out;
 	npu_kernel k, k_out;
+	npu_file file, f_out;
+	npu_vm_memory v, there, v_out;
+	npu_weights weights, w_out;
+	struct npu_tensor_info tensor;
 	struct npu_guard g, unused;
 	struct npu_device_info info;
 	struct npu_device_health health;
 	struct npu_stream_info stream;
 	struct npu_pointer_info pointer;
 	struct npu_option_info option;
+	char key[NPU_IPC_KEY_SIZE];
 	struct npu_error error;
 	struct npu_error_info explained;
 	struct npu_mem_block block;
 	struct npu_mem_stats stats;
+	struct npu_host_stats host_stats;
 	double fraction;
-	void *p, *q, *out, *page;
-	char text[64];
+	void *p, *q, *out, *page, *va, *mapped;
+	char text[64], path[64];
 	size_t size;
 	uint64_t u64;
 	int64_t i64;
@@ -54,6 +66,12 @@ static void spare(bool on)
 static int callback(void *arg)
 {
 	return 0;
+}
+
+/* Devices of one process alone share nothing. */
+static int alone(int rc)
+{
+	return rc == -EOPNOTSUPP ? 0 : rc;
 }
 
 static void nothing(void *arg)
@@ -146,6 +164,80 @@ static npu_context new_context(void)
 	return c;
 }
 
+static void *new_addresses(void)
+{
+	void *p = obj.va;
+
+	spare(true);
+	if (is_ready())
+		npu_vm_reserve(0, VM_SIZE, 0, NULL, &p);
+	spare(false);
+	return p;
+}
+
+static npu_vm_memory new_vm_memory(void)
+{
+	npu_vm_memory v = obj.v;
+
+	spare(true);
+	if (is_ready())
+		npu_vm_create(0, VM_SIZE, 0, &v);
+	spare(false);
+	return v;
+}
+
+/* What is mapped is unmapped again, and the other way round. */
+static int and_unmap(int err)
+{
+	spare(true);
+	if (!err)
+		npu_vm_unmap(obj.va, VM_SIZE);
+	spare(false);
+	return err;
+}
+
+static int and_map(int err)
+{
+	spare(true);
+	if (!err)
+		npu_vm_map(obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ);
+	spare(false);
+	return err;
+}
+
+static npu_file new_file(void)
+{
+	npu_file f = obj.file;
+
+	spare(true);
+	if (is_ready())
+		npu_file_open(obj.path, NPU_FILE_READ, &f);
+	spare(false);
+	return f;
+}
+
+static npu_weights new_weights(void)
+{
+	npu_weights w = obj.weights;
+
+	spare(true);
+	if (is_ready())
+		npu_weights_open(CONTAINER, &w);
+	spare(false);
+	return w;
+}
+
+static int write_weights(void)
+{
+	char path[64];
+	int err;
+
+	snprintf(path, sizeof(path), "/tmp/npu-calls-%d", getpid());
+	err = npu_weights_write(path, NULL, 0);
+	unlink(path);
+	return err;
+}
+
 static int take_fd(int err)
 {
 	if (!err)
@@ -164,6 +256,17 @@ static int end_of(int err)
 static int not_here(int err)
 {
 	return err == -EOPNOTSUPP ? 0 : err;
+}
+
+static inline int no_text(const char *text, size_t size, void *arg)
+{
+	return 0;
+}
+
+/* A library without snapshots says so. */
+static inline int if_shot(int err)
+{
+	return !IS_ENABLED(CONFIG_MEM_SNAPSHOT) && err == -EOPNOTSUPP ? 0 : err;
 }
 
 static int bad_image(int err)
@@ -204,7 +307,8 @@ static const struct result {
 } results[] = {
 #define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
 	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
-	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
+	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0), RESULT(v_out, 0), RESULT(w_out, 0),
+	RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
 	RESULT(n, -1), RESULT(fd, -1),
 };
 
@@ -240,6 +344,15 @@ static int left_behind(const struct call *c)
 	return wrong;
 }
 
+/* A file that is nowhere, and stays open: before anybody counts descriptors. */
+static __attribute__((constructor)) void make_file_for_calls(void)
+{
+	int fd = memfd_create("calls", MFD_CLOEXEC);
+
+	if (!ftruncate(fd, 1 << 20))
+		snprintf(obj.path, sizeof(obj.path), "/proc/self/fd/%d", fd);
+}
+
 /* What needs no library. */
 static void set_sizes(void)
 {
@@ -251,7 +364,9 @@ static void set_sizes(void)
 	obj.explained.size = sizeof(obj.explained);
 	obj.block.size = sizeof(obj.block);
 	obj.stats.size = sizeof(obj.stats);
+	obj.host_stats.size = sizeof(obj.host_stats);
 	obj.error.size = sizeof(obj.error);
+	obj.tensor.size = sizeof(obj.tensor);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
@@ -264,6 +379,13 @@ static inline int set_up(void)
 	       npu_event_create(NPU_EVENT_TIMING, &obj.t) || npu_event_record(obj.t, obj.s) ||
 	       npu_event_sync(obj.t, 5000) || npu_context_create(0, &obj.ctx) ||
 	       npu_malloc(4096, 0, &obj.p) || npu_malloc(4096, 0, &obj.q) ||
+	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.va) ||
+	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.mapped) ||
+	       npu_vm_create(0, VM_SIZE, 0, &obj.v) ||
+	       npu_vm_create(0, VM_SIZE, 0, &obj.there) ||
+	       npu_vm_map(obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ) ||
+	       npu_file_open(obj.path, NPU_FILE_READ | NPU_FILE_WRITE, &obj.file) ||
+	       npu_weights_open(CONTAINER, &obj.weights) ||
 	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
 }
 

@@ -80,6 +80,9 @@ static const struct answer {
 	{ "npu_guard_device", SAME }, { "npu_guard_stream", OLD_ASKED },
 	{ "npu_guard_secondary", WORK },
 
+	/* of a device that shares nothing */
+	{ "npu_ipc_export", MEMORY }, { "npu_ipc_allow", MEMORY }, { "npu_ipc_import", SAME },
+	{ "npu_ipc_close", SAME },
 	{ "npu_malloc", WORK }, { "npu_malloc_host", WORK }, { "npu_host_register", WORK },
 	{ "npu_free", MEMORY }, { "npu_free_host", MEMORY }, { "npu_host_unregister", MEMORY },
 	{ "npu_pointer_get_info", SAME }, { "npu_mem_set_safe", MEMORY },

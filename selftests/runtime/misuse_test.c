@@ -453,6 +453,18 @@ static struct npu_stream_attr *attr_with(size_t at, int value)
 	X(npu_free_host(o.dev), EINVAL)							\
 	X(npu_free_host(o.pinned + 8), EINVAL)						\
 	X(npu_free_host(o.host), EINVAL)						\
+	X(npu_host_alloc(8, NULL), EINVAL)						\
+	X(npu_host_alloc(SIZE_MAX, &o.out), ENOMEM)					\
+	X(npu_host_free(o.pinned), EINVAL)						\
+	X(npu_host_free(o.dev), EINVAL)							\
+	X(npu_host_free(o.host), EINVAL)						\
+	X(npu_host_record_stream(o.pinned, o.s), EINVAL)				\
+	X(npu_host_empty_cache(2), ENODEV)						\
+	X(npu_host_is_pinned(o.pinned, NULL), EINVAL)					\
+	X(npu_host_get_stats(0, NULL), EINVAL)						\
+	X(npu_host_get_stats(0, &(struct npu_host_stats){ 0 }), EINVAL)			\
+	X(npu_host_reset_peak(2), ENODEV)						\
+	X(npu_host_reset_accumulated(-2), ENODEV)					\
 	X(npu_host_register(NULL, 8, 0), EINVAL)					\
 	X(npu_host_register(o.page, 0, 0), EINVAL)					\
 	X(npu_host_register(o.page, 8, 2), EINVAL)					\

@@ -85,6 +85,7 @@ TEST_F(null, all_else_is_refused)
 	EXPECT_EQ(-EOPNOTSUPP, npu_guard_secondary(&g));
 	EXPECT_EQ(-EOPNOTSUPP, npu_malloc(8, 0, &p));
 	EXPECT_EQ(-EOPNOTSUPP, npu_malloc_host(8, 0, &p));
+	EXPECT_EQ(-EOPNOTSUPP, npu_host_alloc(8, &p));
 	EXPECT_EQ(-EOPNOTSUPP, npu_host_register(c, 8, 0));
 	EXPECT_EQ(-EOPNOTSUPP, npu_module_load("/dev/null", &m));
 	EXPECT_EQ(-EOPNOTSUPP, npu_module_load_data(c, 8, &m));

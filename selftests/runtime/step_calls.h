@@ -494,6 +494,47 @@ static int empty_cache(void)
 	return npu_mem_empty_cache(0);
 }
 
+static void *new_pinned(size_t size)
+{
+	void *p = NULL;
+
+	spare(true);
+	npu_host_alloc(size, &p);
+	spare(false);
+	return p;
+}
+
+static int record_and_free_pinned(void)
+{
+	npu_stream other = new_stream();
+	void *p = new_pinned(1 << 20);
+	int err;
+
+	spare(true);
+	delay(other, 1000000);
+	spare(false);
+	err = npu_host_record_stream(p, other);
+	if (!err)
+		err = npu_host_free(p);
+	spare(true);
+	if (err)
+		npu_host_free(p);
+	npu_stream_sync(other, LONG_MS);
+	spare(false);
+	stream_off(other);
+	return err;
+}
+
+static int empty_pinned(void)
+{
+	void *p = new_pinned(3 << 20);
+
+	spare(true);
+	npu_host_free(p);
+	spare(false);
+	return npu_host_empty_cache(0);
+}
+
 /* The option off, and on again. */
 static int block_of_its_own(void)
 {
@@ -509,12 +550,50 @@ static int block_of_its_own(void)
 	return err;
 }
 
+/* With all that the first one makes: threads, and a context's own. */
+static int file_in_stream(bool write)
+{
+	npu_stream s = new_stream();
+	int err, end;
+
+	err = write ? npu_file_write_async(s, obj.file, 100, obj.p, 4000) :
+		      npu_file_read_async(s, obj.file, 100, obj.p, 4000);
+	end = npu_stream_sync(s, LONG_MS);
+	stream_off(s);
+	return err ? err : end;
+}
+
+/* With a block in it, and a history. */
+static int snapshot_of_block(void)
+{
+	void *p;
+	int err;
+
+	spare(true);
+	npu_mem_alloc(500, obj.s, &p);
+	npu_mem_history(0, NPU_MEM_HISTORY_ON, 16);
+	spare(false);
+	err = if_shot(npu_mem_snapshot(0, no_text, NULL));
+	spare(true);
+	npu_mem_history(0, NPU_MEM_HISTORY_OFF, 0);
+	npu_mem_free(p);
+	spare(false);
+	return err;
+}
+
 #define EXTRA_CALLS(X)								\
 	X(npu_mem_alloc, npu_mem_alloc(64 << 20, obj.s, &obj.out), 0)		\
+	X(npu_host_alloc, npu_host_alloc(9 << 20, &obj.out), 0)			\
+	X(npu_host_record_stream, record_and_free_pinned(), 0)			\
+	X(npu_host_empty_cache, empty_pinned(), 0)				\
 	X(npu_mem_alloc, block_of_its_own(), 0)					\
 	X(npu_mem_free, npu_mem_free(new_block(1 << 20)), 0)			\
 	X(npu_mem_record_stream, record_and_free(), 0)				\
 	X(npu_mem_empty_cache, empty_cache(), 0)				\
+	X(npu_mem_snapshot, snapshot_of_block(), 0)				\
+	X(npu_file_read, npu_file_read(obj.file, 1, obj.q, 4096), 0)		\
+	X(npu_file_read_async, file_in_stream(false), 0)			\
+	X(npu_file_write_async, file_in_stream(true), 0)			\
 	X(npu_free, free_memory(), 0)						\
 	X(npu_free_host, free_pinned(), 0)					\
 	X(npu_malloc, npu_malloc(64 << 20, 0, &obj.out), 0)			\

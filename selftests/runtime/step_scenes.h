@@ -109,11 +109,20 @@ static void undo(void)
 		npu_module_unload(obj.module, LONG_MS);
 	if (obj.m_out.h)
 		npu_module_unload(obj.m_out, LONG_MS);
-	if (obj.out && npu_mem_free(obj.out) && npu_free(obj.out))
+	if (obj.f_out.h)
+		npu_file_close(obj.f_out);
+	if (obj.v_out.h)
+		npu_vm_destroy(obj.v_out);
+	if (obj.w_out.h)
+		npu_weights_close(obj.w_out);
+	if (obj.out && npu_vm_release(obj.out) && npu_mem_free(obj.out) && npu_free(obj.out) &&
+	    npu_host_free(obj.out))
 		npu_free_host(obj.out);
 	npu_mem_empty_cache(0);
+	npu_host_empty_cache(0);
 	npu_host_unregister(obj.page);
 	obj.s_out.h = obj.e_out.h = obj.ctx_out.h = obj.module.h = obj.m_out.h = 0;
+	obj.v_out.h = obj.f_out.h = obj.w_out.h = 0;
 	obj.out = NULL;
 }
 

@@ -110,6 +110,7 @@ static bool step_gives(unsigned long request)
 	switch (request) {
 	case SIMNPU_IOCTL_CONTEXT_DESTROY:
 	case SIMNPU_IOCTL_MEM_DESTROY:
+	case SIMNPU_IOCTL_VM_RELEASE:
 	case SIMNPU_IOCTL_QUEUE_DESTROY:
 	case SIMNPU_IOCTL_EVENT_DESTROY:
 	case SIMNPU_IOCTL_MODULE_UNLOAD:
@@ -128,6 +129,7 @@ static bool step_wants(int call, unsigned long arg)
 		       arg == SIMNPU_IOCTL_MEM_REGISTER || arg == SIMNPU_IOCTL_QUEUE_CREATE ||
 		       arg == SIMNPU_IOCTL_QUEUE_GROW || arg == SIMNPU_IOCTL_QUEUE_EXPORT ||
 		       arg == SIMNPU_IOCTL_QUEUE_IMPORT || arg == SIMNPU_IOCTL_EVENT_CREATE ||
+		       arg == SIMNPU_IOCTL_VM_RESERVE || arg == SIMNPU_IOCTL_VM_MAP ||
 		       arg == SIMNPU_IOCTL_MODULE_LOAD || arg == SIMNPU_IOCTL_KERNEL_GET ||
 		       arg == SIMNPU_IOCTL_NOTIFY;
 	case STEP_NODE_OPEN:
@@ -276,6 +278,7 @@ static int node_close(int fd)
 static int node_ioctl(int fd, unsigned long request, void *arg)
 {
 	int code = step_now(STEP_NODE_IOCTL, request), rc = -1;
+	bool gives = step_gives(request) || (request == SIMNPU_IOCTL_VM_UNMAP && code != ENOMEM);
 	struct simnpu_wait w;
 
 	if (request == SIMNPU_IOCTL_WAIT && step_plan.whose == STEP_THEIRS) {
@@ -283,7 +286,7 @@ static int node_ioctl(int fd, unsigned long request, void *arg)
 		w.flags |= SIMNPU_WAIT_NO_BORROW;
 		arg = &w;
 	}
-	if (!code || (step_gives(request) && step_plan.mode == STEP_FAIL))
+	if (!code || (gives && step_plan.mode == STEP_FAIL))
 		rc = simnpu_model_sys.ioctl(fd, request, arg);
 	errno = code ? code : errno;
 	return code ? -1 : rc;

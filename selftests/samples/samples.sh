@@ -10,7 +10,7 @@ dir=$objtree/samples/fashion_mnist
 src=$srctree/samples/fashion_mnist
 data=/usr/share/datasets/fashion-mnist
 # what one epoch of plain kernels makes, on every machine
-one_epoch=1b70a22fedaf30f0f715472955c7c3b672822cf7489de52513a630a6bc070429
+one_epoch=e0d29b611c4be39ed6b1b95e22e23f792a94252e11ad335cd08d561d25a4139a
 
 few() {
 	"$dir/infer" --pictures "$src/pictures.bin" --weights "$src/weights.bin" "$@"
@@ -58,7 +58,13 @@ cut_short() {	# cut_short FILE OPTION BYTES TEXT
 
 too_long() {
 	{ cat "$src/weights.bin" && echo; } >"$work/bad" &&
-		refuses 'another size' few --weights "$work/bad"
+		refuses 'not as long' few --weights "$work/bad"
+}
+
+another_network() {
+	head -c 8 "$src/weights.bin" >"$work/numbers" &&
+		"$objtree/tools/npuctl" weights pack "$work/bad" x:f32:2="$work/numbers" &&
+		refuses 'another network' few --weights "$work/bad"
 }
 
 usage() {	# usage ARGS...: refused with status 2
@@ -91,13 +97,14 @@ ok 'a low limit on locked memory' little_locked
 ok 'too few right answers' refuses 'below 0.9100' few --min-accuracy 0.91
 ok 'and the status says so' status_1
 ok 'more devices than there are' refuses 'npu_device_set' few --devices 16
-ok 'no such weights' refuses 'No such file' few --weights "$work/none"
-ok 'weights with another magic number' bad_weights 'not a file of weights' 3
-ok 'weights of another version' bad_weights 'another version' 8
-ok 'weights of another network' bad_weights 'another network' 20
+ok 'no such weights' refuses 'no such file' few --weights "$work/none"
+ok 'weights with another magic number' bad_weights 'does not begin like one' 3
+ok 'weights of another version' bad_weights 'version' 8
+ok 'weights of another network' another_network
+ok 'weights with a wrong bit in the table' bad_weights 'header' 100
 ok 'weights with a wrong bit' bad_weights 'checksum' 200000
-ok 'weights cut short' cut_short weights.bin --weights 400000 'another size'
-ok 'weights cut in the header' cut_short weights.bin --weights 20 'not a file of weights'
+ok 'weights cut short' cut_short weights.bin --weights 400000 'not as long'
+ok 'weights cut in the header' cut_short weights.bin --weights 20 'too short'
 ok 'weights with more behind' too_long
 ok 'pictures that are none' bad_pictures 'not an idx file of pictures' 2
 ok 'pictures of another size' bad_pictures 'another size' 11

@@ -84,6 +84,7 @@ status() {	# status EXPECTED ARGS...
 wrong_words() {
 	status 2 && status 2 nonsense && status 2 info x && status 2 info 0 1 &&
 		status 2 info -1 && status 2 options --rst && status 2 version now &&
+		status 2 weights && status 2 weights info && status 2 weights nonsense x &&
 		status 2 fault && status 2 fault nonsense && status 2 fault list x &&
 		status 2 fault check && status 2 fault run && status 2 fault run task:copy true &&
 		status 2 fault run task:copy -- &&
@@ -132,6 +133,35 @@ full() {
 	is 1 "$?"
 }
 
+# what is packed is what was given, and each bit counts
+weights() {
+	printf '0123456789abcdef' >"$work/data" && : >"$work/empty" &&
+		"$ctl" weights pack "$work/w" a:f32:2x2="$work/data" x:y:u8:16="$work/data" \
+			none:i64:3x0="$work/empty" &&
+		"$ctl" weights info "$work/w" >"$work/info" && cat "$work/info" &&
+		grep -q '^a  *f32  *2x2  *16 bytes at 4096  *[0-9a-f]\{16\}$' "$work/info" &&
+		grep -q '^x:y  *u8  *16  *16 bytes' "$work/info" &&
+		grep -q '^3 tensors, 32 bytes$' "$work/info" &&
+		"$ctl" weights check "$work/w" >"$work/check" &&
+		is 3 "$(grep -c ' ok$' "$work/check")" &&
+		printf 'X' | dd of="$work/w" bs=1 seek=4100 conv=notrunc status=none &&
+		! "$ctl" weights check "$work/w" >"$work/check" 2>"$work/err" &&
+		grep -q '^a .* DAMAGED$' "$work/check" && grep -q 'EBADMSG.*"a"' "$work/err" &&
+		is 2 "$(grep -c ' ok$' "$work/check")"
+}
+
+bad_packs() {
+	for t in a a=b a:f32=b a:f33:4="$work/data" a:f32:5="$work/data" a:f32:3="$work/data" \
+		 a:f32:4y="$work/data" a:f32:x4="$work/data" a:f32:-4="$work/data" \
+		 a:f32:99999999999999999999="$work/data" a:u8:1x1x1x1x1x1x1x1x16="$work/data" \
+		 a:f32:4="$work/nothing" :f32:4="$work/data"; do
+		"$ctl" weights pack "$work/bad" "$t" 2>"$work/err" && { echo "$t"; return 1; }
+		[ -s "$work/err" ] && [ ! -e "$work/bad" ] || { echo "$t"; return 1; }
+	done
+	! "$ctl" weights pack "$work/bad" a:u8:16="$work/data" a:u8:16="$work/data" 2>"$work/err" &&
+		grep -q EEXIST "$work/err"
+}
+
 ok 'a line a device' table
 ok 'in the order of the visible list' listed
 ok 'no device' none
@@ -156,5 +186,9 @@ if enabled SIMNPU_FAULTS; then
 else
 	ok 'faults that were not built in' refuses 'CONFIG_SIMNPU_FAULTS' "$ctl" fault list
 fi
+ok 'weights packed and checked' weights
+ok 'weights that cannot be packed' bad_packs
+ok 'what is no container' refuses EBADMSG "$ctl" weights info "$work/data"
+ok 'no container' refuses ENOENT "$ctl" weights check "$work/nothing"
 ok 'an output that is full' full
 done_testing

@@ -138,6 +138,8 @@ int bench_child(const char *what)
 	double v[NUMBERS] = { 0 };
 	int i, err = -EINVAL;
 
+	if (!strcmp(what, CHILD_IPC))
+		return bench_ipc_child();
 	if (!strcmp(what, CHILD_OURS))
 		err = child_ours(v);
 	else if (!strcmp(what, CHILD_BARE))

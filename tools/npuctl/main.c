@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * npuctl: asks the library about devices, options and errors, and makes simulated
- * devices fail. It initialises nothing and opens no device.
+ * npuctl: asks the library about devices, options and errors, makes simulated
+ * devices fail, and packs weights. It opens no device.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +19,7 @@ static const struct command {
 	{ "info", cmd_info, "info [DEVICE]     devices, one a line; or all that is known of one" },
 	{ "options", cmd_options, "options [NAME...] options, their values and their sources" },
 	{ "version", cmd_version, "version           version, and what was built in" },
+	{ "weights", cmd_weights, "weights COMMAND   pack, check, info: containers of weights" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -11,6 +11,7 @@ int cmd_fault(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 int cmd_version(int argc, char **argv);
+int cmd_weights(int argc, char **argv);
 
 /* Says why the library's last call failed; returns 1. */
 int failed(const char *what);

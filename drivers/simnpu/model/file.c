@@ -273,8 +273,10 @@ static void in_child(void)
 	model_state_in_child();
 	model_rules_in_child();
 	model_arena_in_child();
-	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES)) {
 		model_instance_in_child();
+		model_share_in_child();
+	}
 	for (i = 0; i < FD_CHUNKS; i++) {
 		chunk = hal_load_relaxed(&fds[i]);
 		for (k = 0; chunk && k < FD_CHUNK; k++)

@@ -5,7 +5,6 @@
  * its locks there, and what it had is free.
  */
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,49 +18,16 @@
 #define PATH_SIZE 512u
 #define FILE_MAX (64u << 10)
 #define MAP_SIZE hal_align_up(sizeof(struct simnpu_instance), MODEL_PAGE)
-#define NAP_NS 50000u
-/* How long another one may take to set the file up; to charge something, unless he is stopped. */
+/* How long another one may take to set the file up. */
 #define SETUP_NS 1000000000ull
-#define CHARGE_NS 100000000ull
 
-/**
- * struct instance - the instance that this process's nodes belong to
- * @lock: Protects: all that follows, the process's own words in the file, its locks. Attaching and
- *	detaching are under open_lock, besides
- * @users: open nodes
- * @fd: the file, or -1
- * @map: its content, or NULL: the instance is private
- * @name: its name
- * @memory: bytes of a device, aligned
- * @part: what the devices are
- * @mine: a bit per slot that is this process's
- */
-static struct instance {
-	pthread_mutex_t lock;
-	uint32_t users;
-	int fd;
-	struct simnpu_instance *map;
-	char name[SIMNPU_NAME_LEN];
-	uint64_t memory;
-	const struct model_part *part;
-	uint64_t mine[SIMNPU_INSTANCE_SLOTS / 64];
-} inst = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+struct model_instance model_instance = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+
+#define inst model_instance
 
 _Atomic bool model_instance_on;
 
-static void nap(void)
-{
-	_Atomic uint32_t word = 0;
-
-	hal_sys_futex_wait(&word, 0, hal_sys_now() + NAP_NS);
-}
-
 /* ---- the file ------------------------------------------------------------------ */
-
-static uint64_t slot_offset(uint32_t i)
-{
-	return offsetof(struct simnpu_instance, slot) + i * sizeof(struct simnpu_instance_slot);
-}
 
 /* Alone with the file: whatever was in it is nobody's. */
 static int set_up(void)
@@ -147,7 +113,7 @@ static int enter_file(void)
 		/* who set it up died over it: who is alone begins anew */
 		if (in)
 			hal_sys_lock(inst.fd, F_UNLCK, SIMNPU_INSTANCE_LOCK_FILE, 1);
-		nap();
+		model_instance_nap();
 	}
 }
 
@@ -313,7 +279,7 @@ void model_instance_in_child(void)
 	if (inst.fd >= 0)
 		hal_sys_get()->close(inst.fd);
 	/* what was mapped is not here */
-	inst = (struct instance){ .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+	inst = (struct model_instance){ .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 	hal_store_relaxed(&model_instance_on, false);
 }
 
@@ -328,206 +294,4 @@ const struct model_part *model_instance_part(uint64_t *memory)
 {
 	*memory = inst.memory;
 	return inst.part;
-}
-
-/* ---- slots ----------------------------------------------------------------------- */
-
-static bool is_mine(uint32_t i)
-{
-	return inst.mine[i / 64] >> i % 64 & 1;
-}
-
-static struct simnpu_instance_slot *slot_of(const struct model_device *dev)
-{
-	return dev->slot ? &inst.map->slot[dev->slot - 1] : NULL;
-}
-
-static void clear(struct simnpu_instance_slot *s)
-{
-	hal_shm_store_release(&s->owner, 0);
-	hal_shm_store_relaxed(&s->mem, 0);
-	hal_shm_store_relaxed(&s->queues, 0);
-	hal_shm_store_relaxed(&s->events, 0);
-}
-
-/* Takes the lock of a slot; false: it is somebody's, or may be. */
-static bool slot_lock(uint32_t i)
-{
-	return !is_mine(i) &&
-	       !hal_sys_lock(inst.fd, F_WRLCK, slot_offset(i), sizeof(struct simnpu_instance_slot));
-}
-
-static void slot_unlock(uint32_t i)
-{
-	hal_sys_lock(inst.fd, F_UNLCK, slot_offset(i), sizeof(struct simnpu_instance_slot));
-}
-
-/* Whether who says that the slot is his is dead; then it is free. */
-static bool reap(uint32_t i)
-{
-	if (!slot_lock(i))
-		return false;
-	clear(&inst.map->slot[i]);
-	slot_unlock(i);
-	return true;
-}
-
-static bool accounts_lock(void)
-{
-	uint64_t end = hal_sys_now() + CHARGE_NS;
-	int rc;
-
-	while ((rc = hal_sys_lock(inst.fd, F_WRLCK, SIMNPU_INSTANCE_LOCK_ACCOUNTS, 1)) ==
-	       -EAGAIN && hal_sys_now() < end)
-		nap();
-	return !rc;
-}
-
-static void accounts_unlock(bool locked)
-{
-	if (locked)
-		hal_sys_lock(inst.fd, F_UNLCK, SIMNPU_INSTANCE_LOCK_ACCOUNTS, 1);
-}
-
-/**
- * model_instance_join() - this process uses a device
- * @dev: the device
- *
- * Context: under the device's lock. Return: 0 or -ENOSPC: so many processes use devices already.
- */
-int model_instance_join(struct model_device *dev)
-{
-	struct simnpu_instance_slot *s;
-	bool locked;
-	uint32_t i;
-
-	pthread_mutex_lock(&inst.lock);
-	locked = accounts_lock();
-	for (i = 0; i < SIMNPU_INSTANCE_SLOTS && !dev->slot; i++) {
-		if (!slot_lock(i))
-			continue;
-		s = &inst.map->slot[i];
-		clear(s);
-		hal_shm_store_relaxed(&s->device, dev->index);
-		hal_shm_store_release(&s->owner, hal_sys_now());
-		inst.mine[i / 64] |= 1ull << i % 64;
-		dev->slot = i + 1;
-	}
-	accounts_unlock(locked);
-	pthread_mutex_unlock(&inst.lock);
-	return dev->slot ? 0 : -ENOSPC;
-}
-
-/* It does not use it any more; what it still has there is nobody's. */
-void model_instance_leave(struct model_device *dev)
-{
-	struct simnpu_instance_slot *s;
-
-	pthread_mutex_lock(&inst.lock);
-	s = slot_of(dev);
-	if (s) {
-		clear(s);
-		slot_unlock(dev->slot - 1);
-		inst.mine[(dev->slot - 1) / 64] &= ~(1ull << (dev->slot - 1) % 64);
-		dev->slot = 0;
-	}
-	pthread_mutex_unlock(&inst.lock);
-}
-
-/* ---- accounts ---------------------------------------------------------------------- */
-
-static uint64_t amount(const struct simnpu_instance_slot *s, enum model_what what)
-{
-	switch (what) {
-	case MODEL_BYTES:
-		return __atomic_load_n(&s->mem, __ATOMIC_SEQ_CST);
-	case MODEL_QUEUES:
-		return __atomic_load_n(&s->queues, __ATOMIC_SEQ_CST);
-	default:
-		return __atomic_load_n(&s->events, __ATOMIC_SEQ_CST);
-	}
-}
-
-/* Its own slot alone: nobody else writes there. */
-static void add(struct simnpu_instance_slot *s, enum model_what what, uint64_t n)
-{
-	if (what == MODEL_BYTES)
-		__atomic_store_n(&s->mem, s->mem + n, __ATOMIC_SEQ_CST);
-	else if (what == MODEL_QUEUES)
-		__atomic_store_n(&s->queues, s->queues + (uint32_t)n, __ATOMIC_SEQ_CST);
-	else
-		__atomic_store_n(&s->events, s->events + (uint32_t)n, __ATOMIC_SEQ_CST);
-}
-
-/* What all have of a device; of the living alone, or else the dead may count. */
-static uint64_t sum(const struct model_device *dev, enum model_what what, bool living)
-{
-	const struct simnpu_instance_slot *s;
-	uint64_t n, total = 0;
-	uint32_t i;
-
-	for (i = 0; i < SIMNPU_INSTANCE_SLOTS; i++) {
-		s = &inst.map->slot[i];
-		if (!hal_shm_load_acquire(&s->owner) ||
-		    hal_shm_load_relaxed(&s->device) != dev->index)
-			continue;
-		n = amount(s, what);
-		if (n && !(living && reap(i)))
-			total += n;
-	}
-	return total;
-}
-
-/**
- * model_instance_charge() - take something of a device that all share
- * @dev: the device, joined
- * @what: of what
- * @n: how much
- * @limit: how much there is
- *
- * Return: whether there is so much left.
- */
-bool model_instance_charge(struct model_device *dev, enum model_what what, uint64_t n,
-			   uint64_t limit)
-{
-	struct simnpu_instance_slot *s;
-	bool locked, ok = true;
-
-	pthread_mutex_lock(&inst.lock);
-	s = slot_of(dev);
-	if (s) {
-		locked = accounts_lock();
-		add(s, what, n);
-		ok = sum(dev, what, false) <= limit || sum(dev, what, true) <= limit;
-		if (!ok)
-			add(s, what, -n);
-		accounts_unlock(locked);
-	}
-	pthread_mutex_unlock(&inst.lock);
-	return ok;
-}
-
-/* Gives it back. One that has left the device has nothing there. */
-void model_instance_uncharge(struct model_device *dev, enum model_what what, uint64_t n)
-{
-	struct simnpu_instance_slot *s;
-
-	pthread_mutex_lock(&inst.lock);
-	s = slot_of(dev);
-	if (s)
-		add(s, what, -n);
-	pthread_mutex_unlock(&inst.lock);
-}
-
-/* What other processes have. Context: a node is open. */
-void model_instance_others(struct model_device *dev, struct model_amount *others)
-{
-	struct simnpu_instance_slot *s;
-	enum model_what what;
-
-	pthread_mutex_lock(&inst.lock);
-	s = slot_of(dev);
-	for (what = 0; what < MODEL_WHATS; what++)
-		others->of[what] = sum(dev, what, true) - (s ? amount(s, what) : 0);
-	pthread_mutex_unlock(&inst.lock);
 }

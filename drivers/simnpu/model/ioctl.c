@@ -12,7 +12,7 @@
 #include "drivers/simnpu/options.h"
 #include "drivers/simnpu/simnpu_test.h"
 
-#define ARG_MAX_SIZE 256u
+#define ARG_MAX_SIZE 512u
 
 /**
  * struct ioctl_desc - an ioctl
@@ -47,6 +47,8 @@ static uint64_t device_caps(const struct model_device *dev)
 		caps |= SIMNPU_CAP_MODULE_FILE | SIMNPU_CAP_MODULE_DATA;
 	if (dev->strict)
 		caps |= SIMNPU_CAP_STRICT;
+	if (model_named())
+		caps |= SIMNPU_CAP_EXPORT;
 	return caps;
 }
 
@@ -101,6 +103,8 @@ static int io_info(struct model_file *f, void *arg)
 		.queue_quota = (uint32_t)model_quota(MODEL_QUEUES),
 		.event_quota = (uint32_t)model_quota(MODEL_EVENTS),
 	};
+	if (model_named())
+		i->number = model_instance_number(dev, &i->slot);
 	model_state_info(dev, i);
 	strncpy(i->part, dev->part->name, sizeof(i->part) - 1);
 	snprintf(i->bus, sizeof(i->bus), "simnpu%u", dev->index);
@@ -116,11 +120,19 @@ static int io_time(struct model_file *f, void *arg)
 	return 0;
 }
 
-static int io_unsupported(struct model_file *f, void *arg)
+/* MEM_EXPORT and MEM_IMPORT: between the processes of a named instance. */
+static int io_mem_export(struct model_file *f, void *arg)
 {
-	(void)f;
-	(void)arg;
-	return -EOPNOTSUPP;
+	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? model_mem_export(f, arg) : -EOPNOTSUPP;
+}
+
+static int io_mem_import(struct model_file *f, void *arg)
+{
+	const struct simnpu_import *i = arg;
+
+	if (i->flags & ~SIMNPU_MEM_PHYSICAL)
+		return -EINVAL;
+	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? model_mem_import(f, arg) : -EOPNOTSUPP;
 }
 
 #define WRAP(name, type)						\
@@ -184,8 +196,8 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(MEM_DESTROY, io_mem_destroy, ZERO(AT(simnpu_mem_free, flags))),
 	ENTRY(MEM_REGISTER, io_mem_register, ZERO(AT(simnpu_register, flags))),
 	ENTRY(MEM_WINDOW, io_mem_window, ZERO(AT(simnpu_window, pad))),
-	ENTRY(MEM_EXPORT, io_unsupported, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
-	ENTRY(MEM_IMPORT, io_unsupported, ZERO(AT(simnpu_import, flags))),
+	ENTRY(MEM_EXPORT, io_mem_export, ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
+	ENTRY(MEM_IMPORT, io_mem_import, ZERO(AT(simnpu_import, pad))),
 	ENTRY(VM_RESERVE, io_vm_reserve, VM_ZERO(AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
 	ENTRY(VM_RELEASE, io_vm_release,
 	      VM_ZERO(VM_OFFSET, AT(simnpu_vm, flags), AT(simnpu_vm, handle))),
@@ -202,8 +214,10 @@ static const struct ioctl_desc ioctls[128] = {
 	ENTRY(QUEUE_ABORT, io_queue_abort, ZERO(AT(simnpu_abort, flags))),
 	ENTRY(QUEUE_AT, io_queue_at, ZERO(AT(simnpu_at, pad))),
 	ENTRY(QUEUE_EXPORT, io_queue_export,
-	      ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad))),
-	ENTRY(QUEUE_IMPORT, io_queue_import, ZERO(AT(simnpu_import, flags))),
+	      ZERO(AT(simnpu_export, flags), AT(simnpu_export, pad), AT(simnpu_export, to_slot),
+		   AT(simnpu_export, share))),
+	ENTRY(QUEUE_IMPORT, io_queue_import,
+	      ZERO(AT(simnpu_import, flags), AT(simnpu_import, share), AT(simnpu_import, pad))),
 	ENTRY(EVENT_CREATE, io_event_create,
 	      ZERO(AT(simnpu_event, flags), AT(simnpu_event, pad))),
 	ENTRY(EVENT_DESTROY, io_event_destroy, HANDLE),
@@ -371,7 +385,8 @@ static inline int dispatch(struct model_file *f, unsigned long request, void *ar
 static const uint8_t in_any_state[] = {
 	NR(VERSION), NR(INFO), NR(POISON), NR(QUEUE_AT), NR(QUEUE_ERRORS), NR(WAIT),
 	NR(CONTEXT_DESTROY), NR(MEM_DESTROY), NR(QUEUE_DESTROY), NR(EVENT_DESTROY),
-	NR(VM_RELEASE), NR(VM_UNMAP), NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE), NR(CALLBACK_STOP),
+	NR(VM_RELEASE), NR(VM_UNMAP), NR(MODULE_UNLOAD), NR(CALLBACK_NEXT), NR(CALLBACK_DONE),
+	NR(CALLBACK_STOP),
 };
 static const uint8_t unless_lost[] = {
 	NR(TIME), NR(QUEUE_ABORT), NR(DEVICE_STOP), NR(DEVICE_RESTART), NR(MEM_WINDOW),

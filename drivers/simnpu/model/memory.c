@@ -370,16 +370,43 @@ int model_memory_clear(struct model_memory *m, uint64_t addr, uint64_t size)
 			       m->protect ? PROT_NONE : PROT_READ | PROT_WRITE, RESERVE, -1, 0);
 }
 
+/* Something else is to be mapped where an extent of whole pages lies. */
+void model_memory_forget(struct model_memory *m, const struct model_extent *e)
+{
+	uint64_t from = (e->range.start - m->start) / MODEL_PAGE;
+
+	pages_mark(m, from, from + e->range.size / MODEL_PAGE, false);
+}
+
+/* Engines find an extent from now on: so many bytes of it. */
+void model_memory_publish(struct model_memory *m, struct model_extent *e, uint64_t bytes)
+{
+	e->size = e->bytes = bytes;
+	e->access = MODEL_RW;
+	hal_spin_lock(&m->map_lock);
+	hal_range_insert(&m->used, &e->range);
+	hal_spin_unlock(&m->map_lock);
+}
+
 /*
  * Memory that is to be moved elsewhere: one mapping without pages, whatever the addresses were used
  * for before.
  */
 static int extent_renew(struct model_memory *m, struct model_extent *e)
 {
-	uint64_t from = (e->range.start - m->start) / MODEL_PAGE;
-
-	pages_mark(m, from, from + e->range.size / MODEL_PAGE, false);
+	model_memory_forget(m, e);
 	return model_memory_clear(m, e->range.start, e->range.size) ? -ENOMEM : 0;
+}
+
+/* In a named instance: what another process may be given. */
+static int extent_share(struct model_memory *m, struct model_extent *e)
+{
+	int rc;
+
+	model_memory_forget(m, e);
+	rc = model_share_alloc(m, e);
+	/* what was there may be gone or not */
+	return rc && model_memory_clear(m, e->range.start, e->range.size) ? -ENOMEM : rc;
 }
 
 static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t bytes,
@@ -393,23 +420,22 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 	e->apart = flags & SIMNPU_MEM_PHYSICAL;
 	if (e->apart)
 		rc = extent_renew(m, e);
+	else if (model_named())
+		rc = extent_share(m, e);
 	if (!rc)
 		rc = extent_huge(m, e, flags);
-	if (!rc)
+	if (!rc && !e->file)
 		rc = extent_pages(m, e);
 	if (rc) {
+		if (e->file && model_share_free(m, e))
+			return rc;
 		extent_drop_pages(m, e);
 		model_space_put(&m->plain, e);
 		return rc;
 	}
 	*ext = e;
-	if (e->apart)
-		return 0;
-	e->size = e->bytes = bytes;
-	e->access = MODEL_RW;
-	hal_spin_lock(&m->map_lock);
-	hal_range_insert(&m->used, &e->range);
-	hal_spin_unlock(&m->map_lock);
+	if (!e->apart)
+		model_memory_publish(m, e, bytes);
 	return 0;
 }
 
@@ -426,16 +452,16 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
 		       struct model_extent **ext)
 {
-	const uint64_t bytes = size;
+	const uint64_t bytes = size, unit = model_named() ? MODEL_PAGE : MODEL_ALIGN;
 	int rc;
 
 	if (flags & SIMNPU_MEM_HUGE)
 		align = align > MODEL_HUGE ? align : MODEL_HUGE;
 	if (size > m->total || model_fault(SIMNPU_FAIL_MEMORY))
 		return -ENOMEM;
-	size = hal_align_up(size, flags & SIMNPU_MEM_HUGE ? MODEL_HUGE : MODEL_ALIGN);
-	if (align < MODEL_ALIGN)
-		align = size >= MODEL_HUGE ? MODEL_HUGE : MODEL_ALIGN;
+	size = hal_align_up(size, flags & SIMNPU_MEM_HUGE ? MODEL_HUGE : unit);
+	if (align < unit)
+		align = size >= MODEL_HUGE ? MODEL_HUGE : unit;
 	rc = model_memory_charge(m, size);
 	if (rc)
 		return rc;
@@ -455,6 +481,8 @@ int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, ui
 void model_memory_free(struct model_memory *m, struct model_extent *e)
 {
 	uint64_t size = e->range.size;
+	bool foreign = e->foreign;
+	int lost = 0;
 
 	pthread_mutex_lock(&m->lock);
 	if (!e->apart) {
@@ -466,14 +494,21 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 		/* release: who sees the new epoch does not find the range any more */
 		__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
 	}
-	if (size >= KEEP_PAGES)
+	if (e->object && !foreign)
+		model_instance_orphan(container_of(m, struct model_device, mem), e->object);
+	e->object = 0;
+	if (e->file)
+		lost = model_share_free(m, e);
+	else if (size >= KEEP_PAGES)
 		extent_drop_pages(m, e);
-	if (e->huge)
+	if (e->huge && !lost)
 		hal_sys_madvise(m->data + (e->range.start - m->start), size, MADV_NOHUGEPAGE);
-	e->huge = false;
-	model_space_put(&m->plain, e);
+	e->huge = e->foreign = false;
+	if (!lost)
+		model_space_put(&m->plain, e);
 	pthread_mutex_unlock(&m->lock);
-	model_memory_uncharge(m, size);
+	if (!foreign)
+		model_memory_uncharge(m, size);
 }
 
 /**

@@ -98,6 +98,9 @@ enum model_access { MODEL_READ, MODEL_WRITE, MODEL_REWRITE };
  * @access: SIMNPU_VM_*: what may be done with it
  * @used: allocated
  * @huge: its pages were asked to be huge
+ * @file: descriptor of the file that it lies in, plus 1; 0: in none. See share.c
+ * @object: number of that file, if another process may have it
+ * @foreign: it is another process's, and not in this one's account
  * @apart: its bytes are mapped elsewhere, or nowhere: see vm.c
  */
 struct model_extent {
@@ -109,6 +112,9 @@ struct model_extent {
 	uint32_t access;
 	bool used;
 	bool huge;
+	bool foreign;
+	int file;
+	uint64_t object;
 	bool apart;
 };
 
@@ -188,6 +194,8 @@ bool model_memory_find(struct model_memory *m, uint64_t addr, uint64_t size, cha
 		       struct hal_range *range);
 int model_memory_charge(struct model_memory *m, uint64_t size);
 void model_memory_uncharge(struct model_memory *m, uint64_t size);
+void model_memory_forget(struct model_memory *m, const struct model_extent *e);
+void model_memory_publish(struct model_memory *m, struct model_extent *e, uint64_t bytes);
 int model_memory_clear(struct model_memory *m, uint64_t addr, uint64_t size);
 bool model_poison_add(struct model_memory *m, uint64_t addr, uint64_t size);
 bool model_poison_drop(struct model_memory *m, const struct hal_range *r);
@@ -195,6 +203,12 @@ void model_poison_limit(struct model_memory *m, struct model_extent *e);
 void model_poison_clear(struct model_memory *m);
 int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		      enum model_access access, char **host);
+/* share.c */
+void model_share_in_child(void);
+int model_share_alloc(struct model_memory *m, struct model_extent *e);
+int model_share_free(struct model_memory *m, struct model_extent *e);
+int model_share_file(uint64_t size);
+void model_share_close(int fd);
 /* account.c */
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);
@@ -229,16 +243,19 @@ struct model_mapping {
  * @node: in the context's list
  * @ctx: the context
  * @handle: the handle; 0: it was destroyed, and what is left is mapped
- * @ext: device memory; of memory without an address, where its pages are kept while it is not mapped
+ * @ext: device memory; of memory without an address, where its pages are while it is not mapped
  * @fd: file that memory without an address lies in, -1: @ext
  * @host: host memory
  * @size: bytes
  * @locked: its pages are locked
+ * @pin: in the list of what is locked
  * @registered: it is the caller's
  * @mapping: where memory without an address is mapped, or NULL
  * @physical: device memory without an address of its own
+ * @foreign: it is another process's, and not in this one's account
  * @hit: an uncorrectable error had hit it when it was unmapped, in the generation before this one;
  *	0: none had
+ * @share: what another process's memory is called in the file of the instance, 0: it is ours
  */
 struct model_mem {
 	struct hal_list node;
@@ -249,10 +266,13 @@ struct model_mem {
 	char *host;
 	uint64_t size;
 	bool locked;
+	struct hal_list pin;
 	bool registered;
 	bool physical;
+	bool foreign;
 	struct model_mapping *mapping;
 	uint32_t hit;
+	uint32_t share;
 };
 
 #endif /* DRIVERS_SIMNPU_MODEL_MEMORY_H */

@@ -430,6 +430,12 @@ int model_mem_destroy(struct model_file *f, const struct simnpu_mem_free *arg);
 int model_mem_register(struct model_file *f, struct simnpu_register *arg);
 int model_mem_window(struct model_file *f, struct simnpu_window *arg);
 void model_mem_free(struct model_mem *mem);
+struct model_mem *model_mem_new(struct model_file *f, uint32_t context, int *rc);
+int model_mem_publish(struct model_file *f, struct model_mem *mem, uint32_t context);
+
+/* share.c */
+int model_mem_export(struct model_file *f, struct simnpu_export *arg);
+int model_mem_import(struct model_file *f, struct simnpu_import *arg);
 void model_mem_end(struct model_mem *mem);
 
 /* vm.c */

@@ -54,6 +54,8 @@ void model_mem_free(struct model_mem *mem)
 		model_phys_free(&mem->ctx->dev->mem, mem);
 	} else if (mem->ext) {
 		model_memory_free(&mem->ctx->dev->mem, mem->ext);
+		if (mem->share)
+			model_instance_unshare(mem->ctx->dev, mem->share, false);
 	} else {
 		if (mem->locked)
 			hal_sys_munlock(mem->host, size);
@@ -80,7 +82,15 @@ void model_mem_end(struct model_mem *mem)
 		model_mem_free(mem);
 }
 
-static int mem_publish(struct model_file *f, struct model_mem *mem, uint32_t context)
+/**
+ * model_mem_publish() - give a memory object its handle
+ * @f: the open file
+ * @mem: the object; freed, with what is in it, if this fails
+ * @context: handle of its context
+ *
+ * Return: 0, -ENOENT (the context has gone meanwhile), -ENOMEM, -ENOSPC.
+ */
+int model_mem_publish(struct model_file *f, struct model_mem *mem, uint32_t context)
 {
 	int rc;
 
@@ -92,10 +102,15 @@ static int mem_publish(struct model_file *f, struct model_mem *mem, uint32_t con
 	if (!rc)
 		hal_list_add_tail(&mem->ctx->mems, &mem->node);
 	pthread_mutex_unlock(&f->dev->lock);
+	if (rc) {
+		mem->ctx = &(struct model_context){ .dev = f->dev };
+		model_mem_free(mem);
+	}
 	return rc;
 }
 
-static struct model_mem *mem_new(struct model_file *f, uint32_t context, int *rc)
+/* A memory object of a context, with nothing in it; NULL, and why in @rc. */
+struct model_mem *model_mem_new(struct model_file *f, uint32_t context, int *rc)
 {
 	struct model_mem *mem = hal_zalloc(sizeof(*mem));
 
@@ -141,7 +156,7 @@ int model_mem_create(struct model_file *f, struct simnpu_mem *arg)
 
 	if (rc)
 		return rc;
-	mem = mem_new(f, arg->context, &rc);
+	mem = model_mem_new(f, arg->context, &rc);
 	if (!mem)
 		return rc;
 	mem->size = arg->size;
@@ -156,12 +171,9 @@ int model_mem_create(struct model_file *f, struct simnpu_mem *arg)
 		free(mem);
 		return rc;
 	}
-	rc = mem_publish(f, mem, arg->context);
-	if (rc) {
-		mem->ctx = &(struct model_context){ .dev = f->dev };
-		model_mem_free(mem);
+	rc = model_mem_publish(f, mem, arg->context);
+	if (rc)
 		return rc;
-	}
 	arg->handle = mem->handle;
 	arg->addr = mem->ext && !mem->physical ? mem->ext->range.start : 0;
 	arg->map = mem->host ? 1ull << 62 | (uint64_t)mem->handle << 12 : 0;
@@ -195,18 +207,16 @@ int model_mem_register(struct model_file *f, struct simnpu_register *arg)
 	if (model_copy_in(&byte, arg->addr, 1) ||
 	    model_copy_in(&byte, arg->addr + arg->size - 1, 1))
 		return -EFAULT;
-	mem = mem_new(f, arg->context, &rc);
+	mem = model_mem_new(f, arg->context, &rc);
 	if (!mem)
 		return rc;
 	mem->registered = true;
 	mem->host = (char *)(uintptr_t)arg->addr;
 	mem->size = arg->size;
 	mem->locked = lock_pages(mem->host, mem->size);
-	rc = mem_publish(f, mem, arg->context);
-	if (rc) {
-		model_mem_free(mem);
+	rc = model_mem_publish(f, mem, arg->context);
+	if (rc)
 		return rc;
-	}
 	arg->handle = mem->handle;
 	arg->result = mem->locked ? 0 : SIMNPU_MEM_UNLOCKED;
 	return 0;

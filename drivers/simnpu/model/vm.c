@@ -38,6 +38,30 @@ static bool can_move(void)
 	return !rc;
 }
 
+static void file_close(int fd)
+{
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		model_share_close(fd);
+	else
+		hal_sys_close(hal_sys_get(), fd);
+}
+
+/* A descriptor, -EMFILE, or -ENOMEM. */
+static int file_new(uint64_t size)
+{
+	int fd;
+
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+		return model_share_file(size);
+	fd = hal_sys_memfd("simnpu-memory");
+	if (fd < 0)
+		return -EMFILE;
+	if (!hal_sys_fallocate(fd, 0, size))
+		return fd;
+	file_close(fd);
+	return -ENOMEM;
+}
+
 static int file_alloc(struct model_memory *m, struct model_mem *mem)
 {
 	int rc;
@@ -47,13 +71,11 @@ static int file_alloc(struct model_memory *m, struct model_mem *mem)
 	rc = model_memory_charge(m, mem->size);
 	if (rc)
 		return rc;
-	mem->fd = hal_sys_memfd("simnpu-memory");
-	if (mem->fd >= 0 && !hal_sys_fallocate(mem->fd, 0, mem->size))
-		return 0;
+	mem->fd = file_new(mem->size);
 	if (mem->fd >= 0)
-		hal_sys_close(hal_sys_get(), mem->fd);
+		return 0;
 	model_memory_uncharge(m, mem->size);
-	return -ENOMEM;
+	return mem->fd;
 }
 
 /**
@@ -66,9 +88,16 @@ static int file_alloc(struct model_memory *m, struct model_mem *mem)
  */
 int model_phys_alloc(struct model_memory *m, struct model_mem *mem, uint32_t flags)
 {
-	if (m->protect || !can_move())
-		return file_alloc(m, mem);
-	return model_memory_alloc(m, mem->size, 0, flags, &mem->ext);
+	bool move = !m->protect && can_move();
+	int rc = -EMFILE;
+
+	/* what processes may share lies in files, as long as there are descriptors for them */
+	if (!move || model_named())
+		rc = file_alloc(m, mem);
+	if (rc != -EMFILE)
+		return rc;
+	mem->fd = -1;
+	return !move ? -ENOMEM : model_memory_alloc(m, mem->size, 0, flags, &mem->ext);
 }
 
 /* The opposite; it is not mapped. */
@@ -78,8 +107,9 @@ void model_phys_free(struct model_memory *m, struct model_mem *mem)
 		model_memory_free(m, mem->ext);
 		return;
 	}
-	hal_sys_close(hal_sys_get(), mem->fd);
-	model_memory_uncharge(m, mem->size);
+	file_close(mem->fd);
+	if (!mem->foreign)
+		model_memory_uncharge(m, mem->size);
 }
 
 static int file_in(struct model_mem *mem, char *at)

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that processes share, as hal's users see it. Needs NPU_CAP_IPC_MEM.
+ */
+#ifndef HAL_IPC_H
+#define HAL_IPC_H
+
+#include "hal/memory.h"
+
+/* Bytes of a key, its zero included. */
+#define HAL_IPC_KEY_SIZE 65
+
+/* hal_memory.flags, set by hal: another process's. */
+#define HAL_MEM_IMPORTED (1u << 31)
+
+/* Flags of an export. */
+#define HAL_IPC_ANY (1u << 0)
+
+/*
+ * [C-IPC-1] A key names a byte of an allocation: who imports it gets a pointer to the same byte,
+ * and reads there what others write, in the bounds of the whole allocation. [C-IPC-2] Mappings of
+ * hal/vmm.h and what is imported are not exported: -EOPNOTSUPP.
+ */
+int hal_ipc_export(void *ptr, uint32_t flags, char *key);
+/* [C-IPC-3] Who is not allowed to import gets -EACCES; with HAL_IPC_ANY all of the user are. */
+int hal_ipc_allow(void *ptr, const int32_t *pids, size_t n);
+/*
+ * [C-IPC-4] What is imported is device memory of the context as any, but that only hal_ipc_close()
+ * gives it back, or the end of the context. [C-IPC-5] It stays when its owner frees it, or ends;
+ * keys of it are -ESTALE and -EOWNERDEAD then.
+ */
+int hal_ipc_import(struct hal_context *ctx, const char *key, void **ptr);
+/* [C-IPC-6] The pointer that hal_ipc_import() gave, else -EINVAL; NULL is fine. Does not wait. */
+int hal_ipc_close(void *ptr);
+
+#endif /* HAL_IPC_H */

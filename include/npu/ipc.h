@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that processes share: one makes a key of it, a text, and gives it to
+ * another by whatever way the two have; that one gets the memory at an address
+ * of its own.
+ *
+ * On the simulator, processes share devices in a named instance: option
+ * simnpu_instance.
+ */
+#ifndef NPU_IPC_H
+#define NPU_IPC_H
+
+#include "npu/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** NPU_IPC_KEY_SIZE - bytes of a key, its zero included */
+#define NPU_IPC_KEY_SIZE 65
+
+/* Flags of npu_ipc_export(). */
+/** NPU_IPC_ANY - for all processes of this user, not only those of npu_ipc_allow() */
+#define NPU_IPC_ANY (1u << 0)
+
+/**
+ * npu_ipc_export() - make a key of device memory
+ * @ptr: the memory, from npu_malloc(); or a part of it: who imports the key gets a pointer to the
+ *	same byte
+ * @flags: NPU_IPC_ANY or 0
+ * @key: out: the key, NPU_IPC_KEY_SIZE bytes, zero-terminated; empty on failure
+ *
+ * The whole allocation is shared, whatever part of it @ptr means. The key is good until the memory
+ * is freed or this process ends. Blocks of npu_mem_alloc() lie in larger allocations, and can be
+ * shared unless those grow (option mem_growable).
+ * Return: 0, -EINVAL (NULL, unknown flags, not device memory), -EOPNOTSUPP (the device shares
+ * nothing, or not this memory: it grows, or is itself imported), -EMFILE (it was allocated when
+ * descriptors were scarce, or they are now), -ENOMEM, -EBUSY (another one answers under the name of
+ * this process), the state of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_ipc_export(void *ptr, uint32_t flags, char *key);
+
+/**
+ * npu_ipc_allow() - let processes import memory
+ * @ptr: what npu_ipc_export() was given
+ * @pids: the processes
+ * @count: how many, at least 1
+ *
+ * They must be this user's. Adds to those that may already; this process always may. For the keys
+ * that were made of the allocation so far.
+ * Return: 0, -EINVAL (NULL, no process, not device memory), -ENOENT (no key was made of it),
+ * -ENOSPC (more than 128), -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_ipc_allow(void *ptr, const int32_t *pids, size_t count);
+
+/**
+ * npu_ipc_import() - get the memory that a key names
+ * @key: from npu_ipc_export(), of another process or of this one
+ * @device: the device, which must be that of the memory; -1: the current one
+ * @ptr: out: the memory, as any of the device; NULL on failure
+ *
+ * What one process writes, the other reads, once it has been told that it is written. Memory that
+ * its owner frees, or that outlives its owner, however he ended, stays until all that have imported
+ * it have closed it or ended. It counts once among what is used of the device.
+ * Return: 0, -EINVAL (NULL, not a key), -ENODEV (no such device), -EXDEV (of another instance or
+ * device), -EOWNERDEAD (the process that made the key has ended), -ESTALE (the memory was freed),
+ * -EACCES (this process may not, or another user has taken the owner's name), -ETIMEDOUT (the owner
+ * does not answer: it may be stopped), -ENOSPC (so much is shared already), -ENOMEM, -EMFILE,
+ * -EOPNOTSUPP, the state of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_ipc_import(const char *key, int device, void **ptr);
+
+/**
+ * npu_ipc_close() - give imported memory back
+ * @ptr: from npu_ipc_import(); NULL is fine
+ *
+ * As npu_free(): at once and without waiting; a task that still uses it fails or reads zeroes.
+ * npu_free() refuses it.
+ * Return: 0, -EINVAL (it is not, or was closed already), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_ipc_close(void *ptr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_IPC_H */

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory that processes share.
+ */
+#include "hal/ipc.h"
+#include "npu/ipc.h"
+#include "runtime/internal.h"
+
+_Static_assert(NPU_IPC_KEY_SIZE == HAL_IPC_KEY_SIZE, "the same size");
+_Static_assert(NPU_IPC_ANY == HAL_IPC_ANY, "the same flags");
+
+NPU_API int npu_ipc_export(void *ptr, uint32_t flags, char *key)
+{
+	int err;
+
+	if (!key)
+		return hal_fail(-EINVAL, "ipc_export", "key is NULL");
+	key[0] = 0;
+	err = rt_enter("ipc_export");
+	if (err)
+		return err;
+	if (!ptr)
+		return hal_fail(-EINVAL, "ipc_export", "ptr is NULL");
+	return hal_ipc_export(ptr, flags, key);
+}
+
+NPU_API int npu_ipc_allow(void *ptr, const int32_t *pids, size_t count)
+{
+	int err = rt_enter("ipc_allow");
+
+	if (err)
+		return err;
+	if (!ptr || !pids || !count)
+		return hal_fail(-EINVAL, "ipc_allow", "ptr or pids is NULL, or count is 0");
+	return hal_ipc_allow(ptr, pids, count);
+}
+
+/* The context that memory of a device is for: the current one, or the device's primary one. */
+static int context_of(int device, const char *op, struct hal_context **ctx)
+{
+	uint64_t h;
+	int d, err;
+
+	if (device == -1)
+		return rt_context_get_current(op, ctx);
+	err = rt_device_arg(device, op, &d);
+	if (!err)
+		err = rt_device_primary(d, op, &h);
+	if (err)
+		return err;
+	*ctx = hal_context_get(h, op);
+	return *ctx ? 0 : hal_error_last()->code;
+}
+
+NPU_API int npu_ipc_import(const char *key, int device, void **ptr)
+{
+	struct hal_context *ctx;
+	int err;
+
+	if (!ptr)
+		return hal_fail(-EINVAL, "ipc_import", "ptr is NULL");
+	*ptr = NULL;
+	err = rt_enter("ipc_import");
+	if (err)
+		return err;
+	if (!key)
+		return hal_fail(-EINVAL, "ipc_import", "key is NULL");
+	err = context_of(device, "ipc_import", &ctx);
+	if (err)
+		return err;
+	err = hal_ipc_import(ctx, key, ptr);
+	hal_context_put(ctx);
+	return err;
+}
+
+NPU_API int npu_ipc_close(void *ptr)
+{
+	int err = rt_enter("ipc_close");
+
+	return err ? err : hal_ipc_close(ptr);
+}

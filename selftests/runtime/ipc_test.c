@@ -1,0 +1,759 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Several processes on one device: what each may have of it, memory that they
+ * share, and what is left when one of them is killed.
+ */
+#include "selftests/npu_kselftest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "drivers/simnpu/simnpu_test.h"
+#include "selftests/runtime/rt_test.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* ---- another process that does as it is told ---- */
+
+enum todo { MALLOC, FREE, FILL, CHECK, EXPORT, ALLOW, IMPORT, CLOSE, DELAY, END };
+
+struct order {
+	enum todo todo;
+	uint64_t n;
+	char key[NPU_IPC_KEY_SIZE];
+};
+
+struct reply {
+	int rc;
+	char text[256];
+	char key[NPU_IPC_KEY_SIZE];
+};
+
+struct peer {
+	pid_t pid;
+	int fd;
+	struct reply r;
+};
+
+/* Whether so much of a pointer's memory has that byte. */
+static int check(const void *p, size_t size, int byte)
+{
+	unsigned char *host = malloc(size);
+	size_t i;
+	int rc;
+
+	rc = npu_memcpy(host, p, size, NPU_COPY_D2H);
+	for (i = 0; i < size && !rc; i++)
+		rc = host[i] == byte ? 0 : -EILSEQ;
+	free(host);
+	return rc;
+}
+
+static void *mine[8];
+static unsigned int mines;
+
+static int obey(const struct order *o, struct reply *r)
+{
+	void *p = mines ? mine[mines - 1] : NULL;
+	int32_t pid = (int32_t)o->n;
+	int rc;
+
+	switch (o->todo) {
+	case MALLOC:
+		rc = npu_malloc(o->n, 0, &mine[mines]);
+		break;
+	case IMPORT:
+		rc = npu_ipc_import(o->key, (int)o->n, &mine[mines]);
+		break;
+	case FREE:
+		mines--;
+		return npu_free(p);
+	case CLOSE:
+		mines--;
+		return npu_ipc_close(p);
+	case FILL:
+		return npu_memset(p, (int)o->n, 4096);
+	case CHECK:
+		return check(p, 4096, (int)o->n);
+	case EXPORT:
+		return npu_ipc_export(p, (uint32_t)o->n, r->key);
+	case ALLOW:
+		return npu_ipc_allow(p, &pid, 1);
+	case DELAY:
+		return delay(((npu_stream){ 0 }), o->n);
+	default:
+		return npu_finalize(5000);
+	}
+	mines += !rc;
+	return rc;
+}
+
+static void serve(int fd)
+{
+	struct order o;
+	struct reply r;
+
+	while (read(fd, &o, sizeof(o)) == sizeof(o)) {
+		memset(&r, 0, sizeof(r));
+		r.rc = obey(&o, &r);
+		if (r.rc)
+			snprintf(r.text, sizeof(r.text), "%s", last_error().text);
+		if (write(fd, &r, sizeof(r)) != sizeof(r))
+			break;
+	}
+	_exit(0);
+}
+
+static bool peer_start(struct peer *p)
+{
+	int fd[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
+		return false;
+	p->pid = fork();
+	if (!p->pid) {
+		close(fd[0]);
+		serve(fd[1]);
+	}
+	close(fd[1]);
+	p->fd = fd[0];
+	return p->pid > 0;
+}
+
+static int ask_key(struct peer *p, enum todo todo, uint64_t n, const char *key)
+{
+	struct order o = { .todo = todo, .n = n };
+
+	if (key)
+		memcpy(o.key, key, sizeof(o.key));
+	memset(&p->r, 0, sizeof(p->r));
+	if (write(p->fd, &o, sizeof(o)) != sizeof(o) ||
+	    read(p->fd, &p->r, sizeof(p->r)) != sizeof(p->r))
+		return -EPIPE;
+	return p->r.rc;
+}
+
+static int ask(struct peer *p, enum todo todo, uint64_t n)
+{
+	return ask_key(p, todo, n, NULL);
+}
+
+static void peer_kill(struct peer *p)
+{
+	kill(p->pid, SIGKILL);
+	waitpid(p->pid, NULL, 0);
+	close(p->fd);
+}
+
+/* ---- the bed ---- */
+
+FIXTURE(ipc)
+{
+	struct peer a, b;
+	char dir[64];
+};
+
+FIXTURE_SETUP(ipc)
+{
+	snprintf(self->dir, sizeof(self->dir), "/tmp/npu-ipc-XXXXXX");
+	ASSERT_NE(NULL, mkdtemp(self->dir));
+	setenv("XDG_RUNTIME_DIR", self->dir, 1);
+	setenv("NPU_SIMNPU_INSTANCE", "ipc-test", 1);
+	setenv("NPU_SIMNPU_MEMORY", "100M", 1);
+	setenv("NPU_SIMNPU_DEVICES", "2", 1);
+	/* before this process has any thread */
+	ASSERT_TRUE(peer_start(&self->a));
+	ASSERT_TRUE(peer_start(&self->b));
+}
+
+FIXTURE_TEARDOWN(ipc)
+{
+	char path[384];
+	struct dirent *e;
+	struct stat st;
+	int files = 0;
+	DIR *d;
+
+	EXPECT_EQ(0, npu_finalize(10000));
+	peer_kill(&self->a);
+	peer_kill(&self->b);
+	d = opendir(self->dir);
+	ASSERT_NE(NULL, d);
+	while ((e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", self->dir, e->d_name);
+		EXPECT_EQ(0, lstat(path, &st));
+		EXPECT_LE(st.st_size, 65536);
+		files++;
+		unlink(path);
+	}
+	EXPECT_LE(files, 1);
+	closedir(d);
+	rmdir(self->dir);
+}
+
+static size_t free_bytes(void)
+{
+	size_t n = SIZE_MAX;
+
+	npu_device_mem_info(0, &n, NULL);
+	return n;
+}
+
+static bool told(const char *text)
+{
+	struct npu_error e = last_error();
+
+	if (!strstr(e.text, text))
+		printf("# %s\n", e.text);
+	return strstr(e.text, text) != NULL;
+}
+
+/* ---- H28: several processes on one device ---- */
+
+TEST_F(ipc, each_has_its_part)
+{
+	void *p, *q;
+
+	setenv("NPU_SIMNPU_QUOTA_MEMORY", "40M", 1);
+	peer_kill(&self->a);
+	peer_kill(&self->b);
+	ASSERT_TRUE(peer_start(&self->a));
+	ASSERT_TRUE(peer_start(&self->b));
+	EXPECT_EQ(0, ask(&self->a, MALLOC, 40 * MIB));
+	EXPECT_EQ(0, ask(&self->b, MALLOC, 40 * MIB));
+	EXPECT_EQ(-ENOMEM, ask(&self->b, MALLOC, 1));
+	EXPECT_NE(NULL, strstr(self->b.r.text, "0 free of 104857600, this process 41943040, "
+			       "others 41943040, quota 41943040")) TH_LOG("%s", self->b.r.text);
+	/* the third has what is left, and is told why */
+	EXPECT_EQ(20 * MIB, free_bytes());
+	EXPECT_EQ(-ENOMEM, npu_malloc(30 * MIB, 0, &p));
+	EXPECT_TRUE(told("no memory for 31457280 bytes: 20971520 free of 104857600, this process "
+			 "0, others 83886080"));
+	EXPECT_NE(NULL, strstr(last_error().hint, "Other processes"));
+	OK(npu_malloc(20 * MIB, 0, &p));
+	EXPECT_EQ(0, free_bytes());
+	/* one is killed: its share is free, and no more than the quota is ours */
+	peer_kill(&self->a);
+	EXPECT_EQ(20 * MIB, free_bytes());
+	OK(npu_malloc(20 * MIB, 0, &q));
+	EXPECT_EQ(-ENOMEM, npu_malloc(1, 0, &p));
+	EXPECT_NE(NULL, strstr(last_error().hint, "quota"));
+	OK(npu_free(q));
+	unsetenv("NPU_SIMNPU_QUOTA_MEMORY");
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+TEST_F(ipc, streams_by_process)
+{
+	struct npu_error e;
+	npu_stream s[3];
+
+	setenv("NPU_SIMNPU_QUOTA_STREAMS", "2", 1);
+	OK(npu_stream_create(NULL, &s[0]));
+	OK(npu_stream_create(NULL, &s[1]));
+	EXPECT_EQ(-ENOSPC, npu_stream_create(NULL, &s[2]));
+	e = last_error();
+	EXPECT_NE(NULL, strstr(e.text, "no more streams: quota 2, this process 2, of 65536"))
+		TH_LOG("%s", e.text);
+	OK(npu_stream_destroy(s[0], 1000));
+	OK(npu_stream_create(NULL, &s[2]));
+	unsetenv("NPU_SIMNPU_QUOTA_STREAMS");
+}
+
+/* ---- H38: memory that is shared ---- */
+
+/* [C-IPC-1] [C-IPC-4] */
+TEST_F(ipc, one_memory_two_processes)
+{
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	void *p;
+
+	ASSERT_EQ(0, ask(&self->a, MALLOC, MIB));
+	ASSERT_EQ(0, ask(&self->a, FILL, 7));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	EXPECT_LT(strlen(self->a.r.key), (size_t)NPU_IPC_KEY_SIZE);
+	OK(npu_ipc_import(self->a.r.key, 0, &p));
+	EXPECT_EQ(0, check(p, 4096, 7));
+	/* once among what is used */
+	EXPECT_EQ(99 * MIB, free_bytes());
+	OK(npu_pointer_get_info(p, &i));
+	EXPECT_EQ(p, i.base);
+	EXPECT_EQ(MIB, i.bytes);
+	EXPECT_EQ(0, i.device);
+	OK(npu_memset(p, 9, 4096));
+	EXPECT_EQ(0, ask(&self->a, CHECK, 9));
+	/* [C-IPC-6] its own way out alone */
+	EXPECT_EQ(-EINVAL, npu_free(p));
+	EXPECT_EQ(-EINVAL, npu_ipc_close((char *)p + 1));
+	EXPECT_EQ(0, check(p, 4096, 9));
+	OK(npu_ipc_close(p));
+	EXPECT_EQ(-EINVAL, npu_ipc_close(p));
+	EXPECT_EQ(0, npu_ipc_close(NULL));
+	EXPECT_EQ(-EINVAL, npu_memset(p, 9, 4096));
+	EXPECT_EQ(0, ask(&self->a, CHECK, 9));
+}
+
+/* A part of an allocation: the same byte, in the bounds of the whole. */
+TEST_F(ipc, a_part)
+{
+	char key[NPU_IPC_KEY_SIZE], again[NPU_IPC_KEY_SIZE];
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	char *p, *q, *whole;
+
+	OK(npu_malloc(10000, 0, (void **)&p));
+	OK(npu_memset(p, 1, 10000));
+	OK(npu_memset(p + 5000, 2, 5000));
+	OK(npu_ipc_export(p + 5000, 0, key));
+	OK(npu_ipc_export(p + 5000, 0, again));
+	EXPECT_STREQ(key, again);
+	OK(npu_ipc_export(p, 0, again));
+	EXPECT_STRNE(key, again);
+	/* this process always may */
+	OK(npu_ipc_import(key, -1, (void **)&q));
+	OK(npu_ipc_import(again, -1, (void **)&whole));
+	EXPECT_EQ(0, check(q, 5000, 2));
+	EXPECT_EQ(0, check(q - 5000, 5000, 1));
+	EXPECT_EQ(0, check(whole + 5000, 5000, 2));
+	EXPECT_EQ(-EINVAL, npu_memset(q, 0, 5001));
+	OK(npu_pointer_get_info(q, &i));
+	EXPECT_EQ(q - 5000, i.base);
+	EXPECT_EQ(10000, i.bytes);
+	EXPECT_EQ(-EINVAL, npu_ipc_close(q - 5000));
+	/* [C-IPC-2] imported memory is nobody's to give on */
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_export(q, 0, key));
+	EXPECT_EQ(0, key[0]);
+	OK(npu_ipc_close(q));
+	OK(npu_ipc_close(whole));
+	OK(npu_free(p));
+}
+
+/* [C-IPC-3] */
+TEST_F(ipc, only_who_is_allowed)
+{
+	int32_t pids[129];
+	size_t i;
+	void *p;
+	char key[NPU_IPC_KEY_SIZE];
+
+	OK(npu_malloc(4096, 0, &p));
+	EXPECT_EQ(-ENOENT, npu_ipc_allow(p, &self->a.pid, 1));
+	OK(npu_ipc_export(p, 0, key));
+	EXPECT_EQ(-EACCES, ask_key(&self->a, IMPORT, 0, key));
+	OK(npu_ipc_allow(p, &self->a.pid, 1));
+	EXPECT_EQ(0, ask_key(&self->a, IMPORT, 0, key));
+	EXPECT_EQ(-EACCES, ask_key(&self->b, IMPORT, 0, key));
+	for (i = 0; i < 129; i++)
+		pids[i] = self->b.pid;
+	EXPECT_EQ(-ENOSPC, npu_ipc_allow(p, pids, 128));
+	OK(npu_ipc_allow(p, pids, 127));
+	EXPECT_EQ(0, ask_key(&self->b, IMPORT, 0, key));
+	pids[0] = 0;
+	EXPECT_EQ(-EINVAL, npu_ipc_allow(p, pids, 1));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow(p, pids, 0));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow(p, NULL, 1));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow(pids, pids, 1));
+	/* all of the user, from now on */
+	OK(npu_ipc_export(p, NPU_IPC_ANY, key));
+	peer_kill(&self->a);
+	ASSERT_TRUE(peer_start(&self->a));
+	OK(npu_free(p));
+}
+
+TEST_F(ipc, keys_that_are_none)
+{
+	char key[NPU_IPC_KEY_SIZE], other[NPU_IPC_KEY_SIZE + 8];
+	void *p, *q = &p;
+
+	OK(npu_malloc(4096, 0, &p));
+	OK(npu_ipc_export(p, NPU_IPC_ANY, key));
+	EXPECT_EQ(-EINVAL, npu_ipc_import(NULL, 0, &q));
+	EXPECT_EQ(NULL, q);
+	EXPECT_EQ(-EINVAL, npu_ipc_import(key, 0, NULL));
+	EXPECT_EQ(-EINVAL, npu_ipc_import("", 0, &q));
+	EXPECT_EQ(-EINVAL, npu_ipc_import("ipc-test:0:0:1", 0, &q));
+	snprintf(other, sizeof(other), "%s ", key);
+	EXPECT_EQ(-EINVAL, npu_ipc_import(other, 0, &q));
+	memset(other, 'x', sizeof(other));
+	other[sizeof(other) - 1] = 0;
+	EXPECT_EQ(-EINVAL, npu_ipc_import(other, 0, &q));
+	snprintf(other, sizeof(other), "another%s", strchr(key, ':'));
+	EXPECT_EQ(-EXDEV, npu_ipc_import(other, 0, &q));
+	EXPECT_EQ(-EXDEV, npu_ipc_import(key, 1, &q));
+	EXPECT_EQ(-ENODEV, npu_ipc_import(key, 2, &q));
+	/* an id that was never given */
+	snprintf(other, sizeof(other), "%s1", key);
+	EXPECT_EQ(-ESTALE, npu_ipc_import(other, 0, &q));
+	EXPECT_EQ(-EINVAL, npu_ipc_export(p, 2, key));
+	EXPECT_EQ(-EINVAL, npu_ipc_export(p, 0, NULL));
+	EXPECT_EQ(-EINVAL, npu_ipc_export(NULL, 0, key));
+	EXPECT_EQ(-EINVAL, npu_ipc_export(&p, 0, key));
+	EXPECT_EQ(0, key[0]);
+	OK(npu_free(p));
+}
+
+/* [C-IPC-5] The owner frees it first, and the last who has it ends last. */
+TEST_F(ipc, freed_by_its_owner)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	void *p;
+
+	ASSERT_EQ(0, ask(&self->a, MALLOC, 10 * MIB));
+	ASSERT_EQ(0, ask(&self->a, FILL, 5));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	memcpy(key, self->a.r.key, sizeof(key));
+	OK(npu_ipc_import(key, 0, &p));
+	ASSERT_EQ(0, ask_key(&self->b, IMPORT, 0, key));
+	EXPECT_EQ(0, ask(&self->a, FREE, 0));
+	EXPECT_EQ(0, check(p, 4096, 5));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	OK(npu_memset(p, 6, 4096));
+	EXPECT_EQ(0, ask(&self->b, CHECK, 6));
+	OK(npu_ipc_close(p));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	EXPECT_EQ(-ESTALE, npu_ipc_import(key, 0, &p));
+	EXPECT_EQ(0, ask(&self->b, CLOSE, 0));
+	EXPECT_EQ(100 * MIB, free_bytes());
+}
+
+/* [C-IPC-5] The owner is killed. */
+TEST_F(ipc, owner_killed)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	void *p, *q;
+
+	ASSERT_EQ(0, ask(&self->a, MALLOC, 10 * MIB));
+	ASSERT_EQ(0, ask(&self->a, FILL, 5));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	memcpy(key, self->a.r.key, sizeof(key));
+	ASSERT_EQ(0, ask(&self->a, MALLOC, 20 * MIB));
+	OK(npu_ipc_import(key, 0, &p));
+	EXPECT_EQ(70 * MIB, free_bytes());
+	peer_kill(&self->a);
+	EXPECT_EQ(0, check(p, 4096, 5));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	EXPECT_EQ(-EOWNERDEAD, npu_ipc_import(key, 0, &q));
+	EXPECT_NE(NULL, strstr(last_error().text, "ended"));
+	/* others are held to it: it counts as long as it is there */
+	EXPECT_EQ(-ENOMEM, ask(&self->b, MALLOC, 91 * MIB));
+	EXPECT_EQ(0, ask(&self->b, MALLOC, 90 * MIB));
+	OK(npu_ipc_close(p));
+	EXPECT_EQ(10 * MIB, free_bytes());
+	OK(npu_malloc(10 * MIB, 0, &p));
+	OK(npu_free(p));
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+/* Who has imported it is killed, with work in flight. */
+TEST_F(ipc, importer_killed)
+{
+	void *p;
+	char key[NPU_IPC_KEY_SIZE];
+
+	OK(npu_malloc(10 * MIB, 0, &p));
+	OK(npu_memset(p, 3, 4096));
+	OK(npu_ipc_export(p, NPU_IPC_ANY, key));
+	ASSERT_EQ(0, ask_key(&self->a, IMPORT, 0, key));
+	ASSERT_EQ(0, ask_key(&self->b, IMPORT, 0, key));
+	ASSERT_EQ(0, ask(&self->a, DELAY, 500000000));
+	peer_kill(&self->a);
+	EXPECT_EQ(0, check(p, 4096, 3));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	/* freed by its owner, had by one that is killed: nobody has it */
+	OK(npu_free(p));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	peer_kill(&self->b);
+	EXPECT_EQ(100 * MIB, free_bytes());
+	ASSERT_TRUE(peer_start(&self->a));
+	ASSERT_TRUE(peer_start(&self->b));
+}
+
+/* Who ends in order takes what it has imported along. */
+TEST_F(ipc, ends_with_its_process)
+{
+	void *p;
+	char key[NPU_IPC_KEY_SIZE];
+
+	OK(npu_malloc(10 * MIB, 0, &p));
+	OK(npu_ipc_export(p, NPU_IPC_ANY, key));
+	ASSERT_EQ(0, ask_key(&self->a, IMPORT, 0, key));
+	OK(npu_free(p));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	ASSERT_EQ(0, ask(&self->a, END, 0));
+	EXPECT_EQ(100 * MIB, free_bytes());
+	/* and the keys of who ends so are those of nobody */
+	ASSERT_EQ(0, ask(&self->b, MALLOC, MIB));
+	ASSERT_EQ(0, ask(&self->b, EXPORT, NPU_IPC_ANY));
+	memcpy(key, self->b.r.key, sizeof(key));
+	OK(npu_ipc_import(key, 0, &p));
+	ASSERT_EQ(0, ask(&self->b, END, 0));
+	EXPECT_EQ(99 * MIB, free_bytes());
+	EXPECT_EQ(-EOWNERDEAD, npu_ipc_import(key, 0, &p));
+}
+
+/* A stopped owner is waited for, though not for ever. */
+TEST_F(ipc, owner_stopped)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	void *p;
+
+	ASSERT_EQ(0, ask(&self->a, MALLOC, MIB));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	memcpy(key, self->a.r.key, sizeof(key));
+	kill(self->a.pid, SIGSTOP);
+	ASSERT_EQ(self->a.pid, waitpid(self->a.pid, NULL, WUNTRACED));
+	EXPECT_EQ(-ETIMEDOUT, npu_ipc_import(key, 0, &p));
+	kill(self->a.pid, SIGCONT);
+	OK(npu_ipc_import(key, 0, &p));
+	OK(npu_ipc_close(p));
+}
+
+/* A child of the owner answers nobody, and keeps nothing. */
+TEST_F(ipc, a_child_of_the_owner)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	int fd[2], out[2];
+	pid_t pid;
+	void *p;
+
+	if (NPU_TEST_FORK_HANGS)
+		SKIP(return, "sanitizers do not bear a fork with threads");
+	ASSERT_EQ(0, pipe(fd));
+	ASSERT_EQ(0, pipe(out));
+	pid = fork();
+	if (!pid) {
+		char c;
+
+		close(fd[1]);
+		if (npu_malloc(10 * MIB, 0, &p) || npu_ipc_export(p, NPU_IPC_ANY, key))
+			_exit(1);
+		if (!fork()) {
+			if (write(out[1], key, sizeof(key)) != sizeof(key))
+				_exit(1);
+			_exit(read(fd[0], &c, 1) < 0);
+		}
+		pause();
+	}
+	ASSERT_EQ((ssize_t)sizeof(key), read(out[0], key, sizeof(key)));
+	OK(npu_ipc_import(key, 0, &p));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	OK(npu_ipc_close(p));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	EXPECT_EQ(100 * MIB, free_bytes());
+	EXPECT_EQ(-EOWNERDEAD, npu_ipc_import(key, 0, &p));
+	close(fd[0]);
+	close(fd[1]);
+	close(out[0]);
+	close(out[1]);
+}
+
+/* The cache's blocks, where they lie in allocations that do not grow; else a clear refusal. */
+TEST_F(ipc, blocks_of_the_cache)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	void *p, *q;
+	int rc;
+
+	OK(npu_mem_alloc(5000, ((npu_stream){ 0 }), &p));
+	OK(npu_memset(p, 4, 5000));
+	rc = npu_ipc_export(p, 0, key);
+	if (rc) {
+		EXPECT_EQ(-EOPNOTSUPP, rc);
+		EXPECT_NE(NULL, strstr(last_error().hint, "mem_growable"));
+	} else {
+		OK(npu_ipc_import(key, 0, &q));
+		EXPECT_EQ(0, check(q, 5000, 4));
+		OK(npu_ipc_close(q));
+	}
+	OK(npu_mem_free(p));
+}
+
+/* A private device shares nothing. */
+TEST_F(ipc, a_private_device)
+{
+	char key[NPU_IPC_KEY_SIZE] = "x";
+	int32_t pid = 1;
+	void *p, *q;
+
+	setenv("NPU_SIMNPU_INSTANCE", "", 1);
+	OK(npu_malloc(4096, 0, &p));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_export(p, 0, key));
+	EXPECT_EQ(0, key[0]);
+	EXPECT_NE(NULL, strstr(last_error().hint, "simnpu_instance"));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_allow(p, &pid, 1));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_import("ipc-test:0:0:1:1", 0, &q));
+	EXPECT_EQ(-EINVAL, npu_ipc_close(p));
+	OK(npu_free(p));
+}
+
+TEST_F(ipc, a_file_that_is_not_trusted)
+{
+	char path[128];
+	int n;
+
+	snprintf(path, sizeof(path), "%s/simnpu-%u-ipc-test", self->dir, geteuid());
+	close(open(path, O_CREAT | O_RDWR, 0600));
+	chmod(path, 0666);
+	EXPECT_EQ(-EUCLEAN, npu_device_count(&n));
+	EXPECT_NE(NULL, strstr(last_error().hint, "simnpu_instance"));
+	unlink(path);
+	OK(npu_device_count(&n));
+	EXPECT_EQ(2, n);
+}
+
+TEST_F(ipc, names_that_are_none)
+{
+	int n;
+
+	setenv("NPU_SIMNPU_INSTANCE", "no/name", 1);
+	EXPECT_EQ(-EINVAL, npu_device_count(&n));
+	EXPECT_TRUE(told("option simnpu_instance: 'no/name' is no name"));
+	EXPECT_EQ(-EINVAL, npu_init());
+}
+
+/* ---- a system and a device that refuse ---- */
+
+static int fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Allocates, makes a key, imports, looks, and gives all back; the first error. */
+static int round_trip(void)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	void *p, *q = NULL;
+	int err, end;
+
+	err = npu_malloc(MIB, 0, &p);
+	if (err)
+		return err;
+	err = npu_ipc_export(p, 0, key);
+	if (!err)
+		err = npu_ipc_import(key, 0, &q);
+	if (!err)
+		err = npu_memset(q, 1, 4096);
+	end = npu_ipc_close(q);
+	if (npu_free(p) || end)
+		return -EILSEQ;
+	return err;
+}
+
+/*
+ * Whether so much is free, and no descriptor is left: beyond those of the thread that hands out, its
+ * socket and what stops it. It may still be closing what it had for the last one.
+ */
+static bool soon(size_t bytes, int n)
+{
+	bool ok = false;
+	int i, now = 0;
+
+	for (i = 0; i < 2000 && !ok; i++) {
+		now = fds();
+		ok = free_bytes() == bytes && (now == n || now == n + 2);
+		if (!ok)
+			usleep(1000);
+	}
+	if (!ok)
+		printf("# %zu bytes free, %d descriptors of %d\n", free_bytes(), now, n);
+	return ok;
+}
+
+/* Each call of each kind fails once: a clear error, or none; nothing is left, and then all works. */
+TEST_F_TIMEOUT(ipc, each_step_fails, 300)
+{
+	static const char *const steps[] = {
+		"sys:socket", "sys:bind", "sys:connect", "sys:accept", "sys:sendmsg",
+		"sys:recvmsg", "sys:eventfd", "sys:thread_create", "sys:memfd_create",
+		"sys:fallocate", "sys:dup", "sys:fstat", "sys:mmap", "sys:madvise", "sys:lock",
+		"sys:alloc", "ioctl:mem_create", "ioctl:mem_export", "ioctl:mem_import",
+		"ioctl:info",
+	};
+	struct simnpu_fault_rule r;
+	unsigned int i, nth, failed = 0;
+	char rule[64];
+	int n, err;
+
+	OK(npu_init());
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		for (nth = 1;; nth++) {
+			/* the thread that hands out is made anew each time */
+			OK(npu_device_reset(0, 5000));
+			OK(npu_device_set(0));
+			OK(npu_malloc(4096, 0, &(void *){ NULL }));
+			n = fds();
+			snprintf(rule, sizeof(rule), "%s,nth=%u", steps[i], nth);
+			ASSERT_EQ(0, simnpu_fault_set(rule, NULL));
+			err = round_trip();
+			ASSERT_EQ(1, simnpu_fault_list(&r, 1));
+			simnpu_fault_clear();
+			EXPECT_NE(-EILSEQ, err) TH_LOG("%s", rule);
+			if (err) {
+				failed++;
+				EXPECT_NE(0, last_error().text[0]);
+			}
+			EXPECT_TRUE(soon(100 * MIB - 4096, n)) TH_LOG("%s: %d", rule, err);
+			EXPECT_EQ(0, round_trip()) TH_LOG("after %s", rule);
+			EXPECT_TRUE(soon(100 * MIB - 4096, n)) TH_LOG("after %s", rule);
+			if (!r.hit)
+				break;
+		}
+	}
+	EXPECT_LE(20, failed) TH_LOG("%u steps failed", failed);
+}
+
+/* Threads that share, allow, import and free at once. */
+static void *churn(void *arg)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	long bad = 0;
+	void *p, *q;
+	int i, rc;
+
+	(void)arg;
+	for (i = 0; i < 100; i++) {
+		if (npu_malloc(4096, 0, &p) || npu_memset(p, i, 4096) ||
+		    npu_ipc_export(p, 0, key)) {
+			bad++;
+			continue;
+		}
+		rc = npu_ipc_import(key, 0, &q);
+		if (i % 3 == 0)
+			bad += npu_free(p) != 0;
+		bad += rc || check(q, 4096, i) || npu_ipc_close(q);
+		if (i % 3)
+			bad += npu_free(p) != 0;
+	}
+	return (void *)bad;
+}
+
+TEST_F(ipc, from_many_threads)
+{
+	pthread_t t[4];
+	void *bad;
+	size_t i;
+
+	OK(npu_init());
+	for (i = 0; i < 4; i++)
+		ASSERT_EQ(0, pthread_create(&t[i], NULL, churn, NULL));
+	for (i = 0; i < 4; i++) {
+		pthread_join(t[i], &bad);
+		EXPECT_EQ(NULL, bad);
+	}
+	EXPECT_EQ(100 * MIB, free_bytes());
+}
+
+TEST_HARNESS_MAIN
