@@ -346,10 +346,13 @@ static void discard(struct model_queue *q)
 				break;
 			continue;
 		}
-		/* a ring that can't be followed is found out by who runs it */
-		/* read once, as the submitter may write there all the same */
+		/* what is not published is not looked at: the submitter writes there */
+		if (seq != want)
+			break;
+		/* read once, as it may do so all the same */
 		slots = hal_shm_load_relaxed(&slot->slots) + 1u;
-		if (seq != want || slots >= q->left)
+		/* a ring that can't be followed is found out by who runs it */
+		if (slots >= q->left)
 			break;
 		q->verdict.seq = 0;
 		q->wait_over = false;
