@@ -54,7 +54,7 @@ void model_mem_free(struct model_mem *mem)
 		model_phys_free(&mem->ctx->dev->mem, mem);
 	} else if (mem->ext) {
 		model_memory_free(&mem->ctx->dev->mem, mem->ext);
-		if (mem->share)
+		if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && mem->share)
 			model_instance_unshare(mem->ctx->dev, mem->share, false);
 	} else {
 		if (mem->locked)
