@@ -70,20 +70,28 @@ NPU_API int npu_free_host(void *ptr);
 
 /**
  * npu_host_register() - pin memory of the program
- * @ptr: its start; whole pages around it are pinned
+ * @ptr: its start, of any alignment; whole pages around it are pinned
  * @size: bytes, not 0
  * @flags: 0
  *
+ * It may lie in several mappings, beside other registered memory, and share pages with it, which stay
+ * pinned as long as one of the two is registered. Memory of which a byte is registered is not
+ * registered again: the same range, one that overlaps it, a part of it and what is around it are
+ * all -EEXIST, and change nothing. All of the range is registered or none. It ends with its device,
+ * and with npu_host_unregister(); not when the program unmaps it: until then what it maps there is
+ * -EEXIST. Locked or not, as of npu_malloc_host().
  * Return: 0, -EINVAL (NULL, size is 0 or too large, unknown flags), -EEXIST (overlaps what is
- * pinned), -ENOMEM, -EFAULT (not mapped), -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * registered, or is the library's), -ENOMEM, -EFAULT (some of it is not mapped, or can't be read),
+ * -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags);
 
 /**
  * npu_host_unregister() - undo npu_host_register()
- * @ptr: as it was registered
+ * @ptr: as it was registered; it may be unmapped already
  *
- * Return: 0, -EINVAL (not registered), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * At once and without waiting: wait for the tasks that use it first.
+ * Return: 0, -EINVAL (not the start of what is registered: inside it, unknown, or undone already), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_unregister(void *ptr);
 
