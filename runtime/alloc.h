@@ -641,4 +641,13 @@ enum rt_found {
 /* The block in use that a pointer lies in. */
 enum rt_found rt_pinned_block(const void *ptr, void **base, size_t *bytes);
 
+/* ---- alloc_workspace.c ---- */
+
+/* Gives workspaces that nobody uses back to the cache. Not under its lock. Return: bytes. */
+uint64_t rt_workspace_trim(int device);
+/* The device was closed: its memory is gone. */
+void rt_workspace_drop(int device);
+/* In the child of a fork that has inherited nothing. */
+void rt_workspace_fork_child(void);
+
 #endif /* RUNTIME_ALLOC_H */

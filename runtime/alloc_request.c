@@ -208,6 +208,21 @@ static bool wait_events(struct request *r)
 	return got;
 }
 
+/* What goes back to other streams is had with the release of all. */
+static bool trim_workspaces(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+	uint64_t freed = rt_workspace_trim(c->device);
+
+	if (!freed)
+		return false;
+	r->tried |= NPU_MEM_TRIED_WORKSPACE;
+	rt_bias_lock(&c->lock);
+	c->rescued_workspace += freed;
+	rt_bias_unlock(&c->lock);
+	return true;
+}
+
 static bool release_all(struct request *r)
 {
 	struct rt_release what = { .bytes = UINT64_MAX, .every = true };
@@ -256,6 +271,7 @@ static const struct rescue {
 	{ NPU_MEM_TRIED_GC, collect },
 }, after[] = {
 	{ NPU_MEM_TRIED_EVENTS, wait_events },
+	{ NPU_MEM_TRIED_WORKSPACE, trim_workspaces },
 	{ NPU_MEM_TRIED_RELEASE, release_all },
 };
 

@@ -105,6 +105,10 @@
 	NEED(npu_host_get_stats, npu_host_get_stats(0, &obj.host_stats))		\
 	NEED(npu_host_reset_peak, npu_host_reset_peak(0))				\
 	NEED(npu_host_reset_accumulated, npu_host_reset_accumulated(0))			\
+	NEED(npu_workspace_get, get_workspace())					\
+	NEED(npu_workspace_put, put_workspace())					\
+	NEED(npu_workspace_trim, npu_workspace_trim(0))					\
+	NEED(npu_workspace_get_stats, npu_workspace_get_stats(0, &obj.spaces))		\
 	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
