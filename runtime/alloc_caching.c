@@ -55,7 +55,6 @@ static void begin(struct rt_cache *c)
 		c->kind[k] = (struct rt_kind){ .requested = 0 };
 	c->last = NULL;
 	c->dead = NULL;
-	c->sleep = NULL;
 	c->reserving = 0;
 	c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
 	c->odd = (c->odd & RT_ODD_TRACE) | odd_options();
@@ -118,7 +117,6 @@ void rt_cache_drop(int d)
 	struct rt_cache *c = rt_cache_peek(d);
 	struct hal_list segments, *first;
 	struct rt_segment *dead;
-	struct rt_sleep *sleep;
 	struct rt_lanes lanes;
 	struct heap heap;
 
@@ -128,7 +126,6 @@ void rt_cache_drop(int d)
 	heap = c->heap;
 	lanes = c->lanes;
 	dead = c->dead;
-	sleep = c->sleep;
 	hal_list_init(&segments);
 	if (!hal_list_empty(&c->heap.segments)) {
 		first = c->heap.segments.next;
@@ -139,7 +136,6 @@ void rt_cache_drop(int d)
 	rt_bias_unlock(&c->lock);
 	rt_segments_forget(&segments);
 	rt_segments_bury(dead);
-	rt_sleep_free(sleep);
 	rt_lanes_fini(&lanes);
 	heap_fini(&heap);
 }
