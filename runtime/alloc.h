@@ -582,6 +582,8 @@ void rt_family_stat(const struct rt_cache *c, enum rt_family f, struct npu_mem_s
 uint64_t rt_cache_largest(struct rt_cache *c);
 /* The block in use that a pointer lies in; all but the size of *out is filled in. */
 bool rt_mem_block(const void *ptr, struct npu_mem_block *out);
+/* Whether it lies in memory of the cache, in use or not. */
+bool rt_mem_has(const void *ptr);
 /* Most that may be reserved, bytes. */
 uint64_t rt_cache_limit(const struct rt_cache *c);
 

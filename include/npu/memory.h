@@ -99,7 +99,7 @@ NPU_API int npu_host_unregister(void *ptr);
 enum npu_pointer_kind {
 	NPU_POINTER_UNKNOWN = 0,	/* memory that the library knows nothing of */
 	NPU_POINTER_DEVICE = 1,
-	NPU_POINTER_HOST = 2,		/* npu_malloc_host() */
+	NPU_POINTER_HOST = 2,		/* npu_malloc_host(), npu_host_alloc() */
 	NPU_POINTER_REGISTERED = 3,	/* npu_host_register() */
 };
 
@@ -110,6 +110,8 @@ enum npu_pointer_kind {
  * submission on, and so does npu_mem_set_safe()
  */
 #define NPU_POINTER_UNSAFE (1u << 0)
+/** NPU_POINTER_UNLOCKED - pinned or registered memory that could not be locked in RAM */
+#define NPU_POINTER_UNLOCKED (1u << 1)
 
 /**
  * struct npu_pointer_info - what a pointer is
@@ -136,6 +138,8 @@ struct npu_pointer_info {
  * @ptr: the pointer; any value is fine
  * @info: in: its size; out: so many bytes of what is known; not touched on failure
  *
+ * Of memory of the caches (npu_mem_alloc(), npu_host_alloc()) the allocation is the block; what is
+ * free there is unknown, as is all that was freed.
  * Return: 0, -EINVAL (NULL, or no size), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info);

@@ -294,6 +294,7 @@ TEST_F(reg, that_cannot_be_locked)
 	OK(npu_host_register(p, 2 * PAGE, 0));
 	OK(npu_pointer_get_info(p, &i));
 	EXPECT_EQ(NPU_POINTER_REGISTERED, i.kind);
+	EXPECT_EQ(NPU_POINTER_UNLOCKED, i.flags);
 	EXPECT_EQ(self->before, locked());
 	OK(npu_finalize(5000));
 	OK(npu_option_set("pinned_lock_required", "1"));
