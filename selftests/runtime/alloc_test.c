@@ -5,6 +5,8 @@
  */
 #include "selftests/npu_kselftest.h"
 
+#include <sched.h>
+
 #include "selftests/runtime/rt_test.h"
 
 #define MIB ((size_t)1 << 20)
@@ -1152,6 +1154,8 @@ static void *free_them(void *arg)
 		if (p && npu_mem_free(p))
 			return (void *)1;
 		n += p != NULL;
+		if (!p)
+			sched_yield();
 	}
 	return NULL;
 }
