@@ -247,7 +247,8 @@ TEST_F(pinned, streams_that_are_gone)
 static void limits(const char *limit, const char *keep)
 {
 	npu_finalize(5000);
-	if (npu_option_set("pinned_limit_mb", limit) || npu_option_set("pinned_max_cached_mb", keep))
+	if (npu_option_set("pinned_limit_mb", limit) ||
+	    npu_option_set("pinned_max_cached_mb", keep))
 		abort();
 }
 
@@ -371,6 +372,7 @@ TEST(nothing_is_waited_for_inside_a_callback)
 
 /* ---- memory that can't be locked, or is not there ---- */
 
+/* [C-MEM-10] */
 TEST_F(pinned, that_cannot_be_locked)
 {
 	struct npu_pointer_info i = { .size = sizeof(i) };

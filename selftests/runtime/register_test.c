@@ -157,7 +157,7 @@ TEST_F(reg, what_is_none)
 	EXPECT_FALSE(is_registered(p));
 }
 
-/* All of it or nothing. */
+/* [C-MEM-11] All of it or nothing. */
 TEST_F(reg, that_is_not_all_there)
 {
 	char *p = self->m;
