@@ -261,6 +261,8 @@ NPU_API int npu_memset(void *ptr, int value, size_t size)
 		return err;
 	if (hal_in_callback())
 		return hal_fail(-EDEADLK, "memset", "a callback must not wait");
+	if (!size)
+		return 0;
 	if (!ptr)
 		return hal_fail(-EINVAL, "memset", "ptr is NULL");
 	err = hal_pointer_info(ptr, &p);

@@ -162,8 +162,9 @@ NPU_API int npu_mem_set_safe(void *ptr);
  *
  * Done when it returns, and ordered with no stream.
  * Return: 0, -EINVAL (NULL, a range that leaves its allocation, a kind that the pointers
- * contradict), -ENOMEM, -ENODEV, -ESTALE (the device was closed meanwhile), -EDEADLK (inside a
- * callback), -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * contradict, two ranges of one device that overlap), -EACCES (npu_vm_protect() has forbidden it),
+ * -ENOMEM, -ENODEV, -ESTALE (the device was closed meanwhile), -EDEADLK (inside a callback),
+ * -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_memcpy(void *dst, const void *src, size_t size, enum npu_copy_kind kind);
 
