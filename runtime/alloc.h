@@ -22,6 +22,7 @@
 struct rt_cache;
 struct rt_group;
 struct rt_segment;
+struct rt_sleep;
 struct rt_trace;
 
 enum rt_kind_nr {
@@ -297,6 +298,7 @@ struct rt_segment {
  * @fraction: of the device's memory that may be reserved
  * @reserving: bytes that threads are about to get from the driver
  * @trace: history, NULL: none is kept
+ * @sleep: what sleeps, NULL: nothing, or a thread has it
  * @routes: how many private pools take requests
  * @device: the ordinal
  * @rescue: Protects: nothing; who gives memory back for want of it does so alone
@@ -327,6 +329,7 @@ struct rt_cache {
 	double fraction;
 	uint64_t reserving;
 	struct rt_trace *trace;
+	struct rt_sleep *sleep;
 	uint32_t routes;
 	int device;
 	pthread_mutex_t rescue;
@@ -340,6 +343,13 @@ struct rt_cache {
 #define RT_ODD_SIZES (1u << 4)		/* options say how to round and cut */
 
 #define RT_ODD_SLEEP (1u << 5)		/* there is no memory */
+
+#define RT_ODD_SLEEP (1u << 5)		/* there is no memory */
+#define RT_ODD_TAGS (1u << 6)		/* blocks have tags */
+
+/* ---- alloc_sleep.c ---- */
+
+void rt_sleep_free(struct rt_sleep *s);
 
 /* ---- alloc_caching.c ---- */
 

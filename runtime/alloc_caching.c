@@ -55,6 +55,7 @@ static void begin(struct rt_cache *c)
 		c->kind[k] = (struct rt_kind){ .requested = 0 };
 	c->last = NULL;
 	c->dead = NULL;
+	c->sleep = NULL;
 	c->reserving = 0;
 	c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
 	c->odd = (c->odd & RT_ODD_TRACE) | odd_options();
@@ -117,6 +118,7 @@ void rt_cache_drop(int d)
 	struct rt_cache *c = rt_cache_peek(d);
 	struct hal_list segments, *first;
 	struct rt_segment *dead;
+	struct rt_sleep *sleep;
 	struct rt_lanes lanes;
 	struct heap heap;
 
@@ -126,6 +128,7 @@ void rt_cache_drop(int d)
 	heap = c->heap;
 	lanes = c->lanes;
 	dead = c->dead;
+	sleep = c->sleep;
 	hal_list_init(&segments);
 	if (!hal_list_empty(&c->heap.segments)) {
 		first = c->heap.segments.next;
@@ -136,6 +139,7 @@ void rt_cache_drop(int d)
 	rt_bias_unlock(&c->lock);
 	rt_segments_forget(&segments);
 	rt_segments_bury(dead);
+	rt_sleep_free(sleep);
 	rt_lanes_fini(&lanes);
 	heap_fini(&heap);
 }
@@ -348,6 +352,7 @@ void rt_block_took(struct rt_cache *c, struct heap_block *b, size_t size)
 {
 	const struct rt_lane *lane = b->seg->pool->owner;
 
+	b->tag = 0;
 	count_take(c, rt_kind_of(b), b, size);
 	rt_oversize(&c->oversize_allocations, b->size, true);
 	rt_figures(c);

@@ -348,11 +348,16 @@ int rt_alloc_slow(struct rt_cache *c, size_t size, uint64_t stream, void **ptr, 
 		},
 	};
 	struct rt_record before_all;
-	bool plain;
+	bool plain, sleeps;
 	int err;
 
 	if (size > RT_REQUEST_MAX)
 		return rt_oom(c, size, 0, op);
+	rt_bias_lock(&c->lock);
+	sleeps = c->odd & RT_ODD_SLEEP;
+	rt_bias_unlock(&c->lock);
+	if (sleeps)
+		return hal_fail(-EBUSY, op, "the memory of device %d sleeps", c->device);
 	rt_record_save(&before_all);
 	r.w.size = rt_mem_round(size);
 	r.w.kind = r.w.size > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;

@@ -34,7 +34,8 @@ extern "C" {
  * has all figures.
  * Context: any thread. Inside a callback of a stream nothing is waited for, so that more may fail.
  * Return: 0, -EINVAL (NULL), -ENOMEM, -ENODEV, -EIO (the device has a fault), -EOPNOTSUPP, -ECHILD,
- * -ENOTCONN, -EBADF and -ESTALE (the stream), -ESHUTDOWN (finalizing, or the device is stopped).
+ * -ENOTCONN, -EBADF and -ESTALE (the stream), -ESHUTDOWN (finalizing, or the device is stopped),
+ * -EBUSY (the device's memory sleeps, npu_mem_sleep()).
  */
 NPU_API int npu_mem_alloc(size_t size, npu_stream stream, void **ptr);
 
