@@ -21,6 +21,14 @@ static enum npu_copy_kind kind_of(const struct hal_device *dst, const struct hal
 	return src ? NPU_COPY_D2H : NPU_COPY_H2H;
 }
 
+/* Of two ranges of one device, which the engines may copy in any order. */
+static bool overlap(const struct hal_copy *c, uint64_t dst_span, uint64_t src_span)
+{
+	uint64_t dst = (uint64_t)(uintptr_t)c->dst, src = (uint64_t)(uintptr_t)c->src;
+
+	return dst - src < src_span || src - dst < dst_span;
+}
+
 static const char *const kind_names[] = {
 	"auto", "host to host", "host to device", "device to host", "device to device",
 };
@@ -103,6 +111,9 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 				kind_names[c->kind], kind_names[kind], c->dst, c->src);
 	c->kind = kind;
 	c->peer = kind == NPU_COPY_D2D && *dst_dev != *src_dev;
+	if (kind == NPU_COPY_D2D && unlikely(overlap(c, dst_span, src_span)))
+		return hal_fail(-EINVAL, op, "%p and %p overlap (%zu by %zu bytes)", c->dst,
+				c->src, c->width, c->height);
 	return unlikely(wrong) && c->dst_pitch == c->width;
 }
 

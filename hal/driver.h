@@ -434,8 +434,8 @@ struct hal_event_ops {
  *	that is a failure, which leaves nothing. Return: 0, -ENOMEM
  * @host_free: give it back
  * @host_register: pin memory of the caller: addr and size are set. Only with
- *	NPU_CAP_HOST_REGISTER; locked or not as of @host_alloc. [C-MEM-11] All of it or none.
- *	Return: 0, -ENOMEM, -EFAULT (some of it is not mapped)
+ *	NPU_CAP_HOST_REGISTER; locked or not as of @host_alloc. [C-MEM-11] All of it or none. Return: 0,
+ *	-ENOMEM, -EFAULT (some of it is not mapped)
  * @host_unregister: the opposite; the memory stays the caller's
  * @copy: copy now, ordered with no stream; done when it returns
  * @fill: set bytes now

@@ -95,6 +95,36 @@ bool hal_memory_insert(struct hal_memory *m)
 	return ok;
 }
 
+/*
+ * Host memory of the program that is registered where the system has just given some to us was
+ * unmapped: it is not registered any more. False: there is none.
+ */
+static bool forget_stale(const struct hal_memory *m)
+{
+	uint64_t start = (uint64_t)(uintptr_t)m->addr;
+	struct hal_memory *old = NULL;
+	struct hal_range *r;
+
+	if (m->kind != HAL_MEMORY_HOST)
+		return false;
+	pthread_rwlock_wrlock(&hal_map_lock);
+	r = hal_range_find(&hal_map, start);
+	if (!r)
+		r = hal_range_above(&hal_map, start);
+	if (r && (r->start < start || r->start - start < m->real_size))
+		old = container_of(r, struct hal_memory, range);
+	if (old && (old->kind != HAL_MEMORY_REGISTERED || old->making))
+		old = NULL;
+	if (old)
+		hal_memory_take_out_locked(old);
+	pthread_rwlock_unlock(&hal_map_lock);
+	if (!old)
+		return false;
+	hal_memory_detach(old);
+	hal_memory_put(old);
+	return true;
+}
+
 bool hal_memory_take_out_locked(struct hal_memory *m)
 {
 	if (!m->range.size)
@@ -261,7 +291,9 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 			hal_driver_failed(rc, op, ctx->dev, fills);
 		goto free;
 	}
-	if (!hal_memory_insert(m)) {
+	while (!hal_memory_insert(m)) {
+		if (forget_stale(m))
+			continue;
 		rc = hal_fail_at(-EEXIST, op, ctx->dev, 0,
 				 "device %d gave memory at %p that is another's",
 				 ctx->dev->ordinal, m->addr);

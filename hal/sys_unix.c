@@ -170,7 +170,8 @@ int hal_sys_unix_send(int sock, const void *buf, size_t size, int fd)
  * @fd: out: the descriptor that came with it, or -1; may be NULL: none is wanted
  *
  * Return: 0, -EAGAIN (nothing yet), -EPIPE (the other end is closed), -EPROTO (not of that size, or
- * cut short for want of descriptors), or another negative errno.
+ * with a descriptor that is not wanted), -EMFILE (a descriptor came, and there is none left for it),
+ * or another negative errno.
  */
 int hal_sys_unix_recv(int sock, void *buf, size_t size, int *fd)
 {
@@ -200,6 +201,8 @@ int hal_sys_unix_recv(int sock, void *buf, size_t size, int *fd)
 	}
 	if (got >= 0)
 		hal_sys_close(hal_sys_get(), got);
+	if (msg.msg_flags & MSG_CTRUNC)
+		return -EMFILE;
 	return n ? -EPROTO : -EPIPE;
 }
 

@@ -22,6 +22,7 @@
 struct rt_cache;
 struct rt_group;
 struct rt_segment;
+struct rt_sleep;
 struct rt_trace;
 
 enum rt_kind_nr {
@@ -297,6 +298,7 @@ struct rt_segment {
  * @fraction: of the device's memory that may be reserved
  * @reserving: bytes that threads are about to get from the driver
  * @trace: history, NULL: none is kept
+ * @sleep: what sleeps, NULL: nothing, or a thread has it
  * @routes: how many private pools take requests
  * @device: the ordinal
  * @rescue: Protects: nothing; who gives memory back for want of it does so alone
@@ -327,6 +329,7 @@ struct rt_cache {
 	double fraction;
 	uint64_t reserving;
 	struct rt_trace *trace;
+	struct rt_sleep *sleep;
 	uint32_t routes;
 	int device;
 	pthread_mutex_t rescue;
@@ -338,6 +341,15 @@ struct rt_cache {
 #define RT_ODD_TRACE (1u << 2)		/* history is kept */
 #define RT_ODD_ROUTES (1u << 3)		/* private pools take requests */
 #define RT_ODD_SIZES (1u << 4)		/* options say how to round and cut */
+
+#define RT_ODD_SLEEP (1u << 5)		/* there is no memory */
+
+#define RT_ODD_SLEEP (1u << 5)		/* there is no memory */
+#define RT_ODD_TAGS (1u << 6)		/* blocks have tags */
+
+/* ---- alloc_sleep.c ---- */
+
+void rt_sleep_free(struct rt_sleep *s);
 
 /* ---- alloc_caching.c ---- */
 
@@ -375,19 +387,23 @@ struct rt_cache_range {
 extern struct rt_cache_range rt_cache_ranges[RT_DEVICES];
 extern _Atomic int rt_cache_ranges_end;
 
+static inline bool rt_cache_in_range(const struct rt_cache_range *r, uintptr_t addr)
+{
+	size_t size = hal_load_acquire(&r->size);
+
+	/* relaxed: the size was released behind it */
+	return addr - hal_load_relaxed(&r->start) < size;
+}
+
+struct rt_cache *rt_cache_of_others(uintptr_t addr);
+
 /* The cache whose device has the address, or NULL. */
 static inline struct rt_cache *rt_cache_of(uintptr_t addr)
 {
-	int d, end = hal_load_acquire(&rt_cache_ranges_end);
-
-	for (d = 0; d < end; d++) {
-		const struct rt_cache_range *r = &rt_cache_ranges[d];
-
-		/* relaxed: the size was released behind them */
-		if (addr - hal_load_relaxed(&r->start) < hal_load_acquire(&r->size))
-			return hal_load_relaxed(&r->cache);
-	}
-	return NULL;
+	/* most processes use one device */
+	if (likely(rt_cache_in_range(&rt_cache_ranges[0], addr)))
+		return hal_load_relaxed(&rt_cache_ranges[0].cache);
+	return rt_cache_of_others(addr);
 }
 
 /* The device of a cache has these addresses. */
@@ -576,6 +592,8 @@ void rt_family_stat(const struct rt_cache *c, enum rt_family f, struct npu_mem_s
 uint64_t rt_cache_largest(struct rt_cache *c);
 /* The block in use that a pointer lies in; all but the size of *out is filled in. */
 bool rt_mem_block(const void *ptr, struct npu_mem_block *out);
+/* Whether it lies in memory of the cache, in use or not. */
+bool rt_mem_has(const void *ptr);
 /* Most that may be reserved, bytes. */
 uint64_t rt_cache_limit(const struct rt_cache *c);
 
@@ -627,5 +645,14 @@ enum rt_found {
 
 /* The block in use that a pointer lies in. */
 enum rt_found rt_pinned_block(const void *ptr, void **base, size_t *bytes);
+
+/* ---- alloc_workspace.c ---- */
+
+/* Gives workspaces that nobody uses back to the cache. Not under its lock. Return: bytes. */
+uint64_t rt_workspace_trim(int device);
+/* The device was closed: its memory is gone. */
+void rt_workspace_drop(int device);
+/* In the child of a fork that has inherited nothing. */
+void rt_workspace_fork_child(void);
 
 #endif /* RUNTIME_ALLOC_H */

@@ -55,6 +55,7 @@ static void begin(struct rt_cache *c)
 		c->kind[k] = (struct rt_kind){ .requested = 0 };
 	c->last = NULL;
 	c->dead = NULL;
+	c->sleep = NULL;
 	c->reserving = 0;
 	c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
 	c->odd = (c->odd & RT_ODD_TRACE) | odd_options();
@@ -102,11 +103,22 @@ void rt_cache_range(struct rt_cache *c, uintptr_t start, size_t size)
 		;
 }
 
+struct rt_cache *rt_cache_of_others(uintptr_t addr)
+{
+	int d, end = hal_load_acquire(&rt_cache_ranges_end);
+
+	for (d = 1; d < end; d++)
+		if (rt_cache_in_range(&rt_cache_ranges[d], addr))
+			return hal_load_relaxed(&rt_cache_ranges[d].cache);
+	return NULL;
+}
+
 void rt_cache_drop(int d)
 {
 	struct rt_cache *c = rt_cache_peek(d);
 	struct hal_list segments, *first;
 	struct rt_segment *dead;
+	struct rt_sleep *sleep;
 	struct rt_lanes lanes;
 	struct heap heap;
 
@@ -116,6 +128,7 @@ void rt_cache_drop(int d)
 	heap = c->heap;
 	lanes = c->lanes;
 	dead = c->dead;
+	sleep = c->sleep;
 	hal_list_init(&segments);
 	if (!hal_list_empty(&c->heap.segments)) {
 		first = c->heap.segments.next;
@@ -126,6 +139,7 @@ void rt_cache_drop(int d)
 	rt_bias_unlock(&c->lock);
 	rt_segments_forget(&segments);
 	rt_segments_bury(dead);
+	rt_sleep_free(sleep);
 	rt_lanes_fini(&lanes);
 	heap_fini(&heap);
 }
@@ -223,17 +237,17 @@ static inline void count_take(struct rt_cache *c, struct rt_kind *k, struct heap
 	k->allocs++;
 	k->alloc_bytes += b->size;
 	k->alloc_requested += size;
-	if (unlikely((k->sum.used > k->top[0]) | (k->sum.used_bytes > k->top[1]) |
-		     (k->requested > k->top[2]) |
-		     (c->kind[RT_SMALL].sum.used + c->kind[RT_LARGE].sum.used > c->top)))
+	if (unlikely(k->sum.used > k->top[0] || k->sum.used_bytes > k->top[1] ||
+		     k->requested > k->top[2] ||
+		     c->kind[RT_SMALL].sum.used + c->kind[RT_LARGE].sum.used > c->top))
 		rt_figures_top(c);
 }
 
 /* What is free beside used blocks may have become more. */
 static inline bool below(const struct rt_kind *k)
 {
-	return ((int64_t)(k->sum.used + k->sum.idle_blocks) < k->low[0]) |
-	       ((int64_t)(k->sum.used_bytes + k->sum.idle_bytes) < k->low[1]);
+	return (int64_t)(k->sum.used + k->sum.idle_blocks) < k->low[0] ||
+	       (int64_t)(k->sum.used_bytes + k->sum.idle_bytes) < k->low[1];
 }
 
 /**
@@ -338,6 +352,7 @@ void rt_block_took(struct rt_cache *c, struct heap_block *b, size_t size)
 {
 	const struct rt_lane *lane = b->seg->pool->owner;
 
+	b->tag = 0;
 	count_take(c, rt_kind_of(b), b, size);
 	rt_oversize(&c->oversize_allocations, b->size, true);
 	rt_figures(c);
@@ -443,7 +458,7 @@ static inline struct heap_block *take(struct rt_cache *c, size_t size, uint64_t 
 	b = heap_take_quick(&lane->pool[kind], s);
 	if (unlikely(!b))
 		return take_bin(c, &lane->pool[kind], s, kind, size);
-	count_take(c, &c->kind[kind], b, size);
+	count_take(c, rt_kind_of(b), b, size);
 	return b;
 }
 
@@ -553,9 +568,9 @@ NPU_API int npu_mem_free(void *ptr)
 {
 	int err = rt_enter("mem_free");
 
-	if (unlikely(err || !ptr))
+	if (unlikely(err))
 		return err;
-	return give(ptr, "mem_free");
+	return likely(ptr) ? give(ptr, "mem_free") : 0;
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */

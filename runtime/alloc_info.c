@@ -245,6 +245,24 @@ bool rt_mem_block(const void *ptr, struct npu_mem_block *out)
 	return b;
 }
 
+bool rt_mem_has(const void *ptr)
+{
+	struct rt_cache *c = rt_cache_of((uintptr_t)ptr);
+	const struct heap_segment *seg;
+	struct hal_list *n;
+	bool has = false;
+
+	if (!c)
+		return false;
+	rt_bias_lock(&c->lock);
+	hal_list_for_each(n, &c->heap.segments) {
+		seg = hal_list_entry(n, struct heap_segment, node);
+		has |= (uintptr_t)ptr - seg->base < seg->size;
+	}
+	rt_bias_unlock(&c->lock);
+	return has;
+}
+
 NPU_API int npu_mem_get_block(const void *ptr, struct npu_mem_block *info)
 {
 	static const char op[] = "mem_get_block";

@@ -57,8 +57,8 @@ static void segments_free(struct hal_list *segments)
 	struct hal_list *n, *tmp;
 
 	hal_list_for_each_safe(n, tmp, segments)
-		free(container_of(hal_list_entry(n, struct heap_segment, node), struct rt_pinned_segment,
-				  seg));
+		free(container_of(hal_list_entry(n, struct heap_segment, node),
+				  struct rt_pinned_segment, seg));
 }
 
 void rt_pinned_drop(int d)

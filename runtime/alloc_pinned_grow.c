@@ -64,7 +64,8 @@ static struct rt_pinned_segment *take_out_locked(struct rt_pinned *p, uint64_t k
 	hal_list_for_each_safe(n, tmp, &p->heap.segments) {
 		if (p->sum.mapped - p->sum.used_bytes <= keep)
 			break;
-		s = container_of(hal_list_entry(n, struct heap_segment, node), struct rt_pinned_segment, seg);
+		s = container_of(hal_list_entry(n, struct heap_segment, node),
+				 struct rt_pinned_segment, seg);
 		if (s->seg.used)
 			continue;
 		heap_segment_del(&p->heap, &s->seg);
@@ -118,7 +119,8 @@ uint64_t rt_pinned_release(struct rt_pinned *p, uint64_t keep)
 /* Counts bytes that are on their way; false: the limit does not allow them. */
 static bool book(size_t bytes)
 {
-	uint64_t limit = hal_load_relaxed(&rt_pinned_opts.limit), was = hal_load_relaxed(&rt_pinned_taken);
+	uint64_t limit = hal_load_relaxed(&rt_pinned_opts.limit);
+	uint64_t was = hal_load_relaxed(&rt_pinned_taken);
 
 	do {
 		if (was > limit || bytes > limit - was)
@@ -152,7 +154,8 @@ static int lock(struct rt_pinned *p, uint64_t *life, const char *op)
 }
 
 /* The driver's part; *s has the memory. */
-static int ask_driver(const struct request *r, size_t bytes, struct rt_pinned_segment *s, uint64_t *ns)
+static int ask_driver(const struct request *r, size_t bytes, struct rt_pinned_segment *s,
+		      uint64_t *ns)
 {
 	struct hal_context *ctx;
 	struct hal_pointer info;
@@ -318,8 +321,8 @@ static int no_memory(struct request *r)
 	hal_spin_unlock(&p->lock);
 	if (limit != UINT64_MAX)
 		snprintf(most, sizeof(most), ", limit %llu", (unsigned long long)limit);
-	return hal_fail(-ENOMEM, r->op, "no %zu bytes of pinned memory%s, in use %llu, cached %llu, "
-			"waiting %llu: %s", r->asked, most, (unsigned long long)in_use,
+	return hal_fail(-ENOMEM, r->op, "no %zu bytes of pinned memory%s, in use %llu, "
+			"cached %llu, waiting %llu: %s", r->asked, most, (unsigned long long)in_use,
 			(unsigned long long)cached, (unsigned long long)waiting, why);
 }
 

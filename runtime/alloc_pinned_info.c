@@ -108,7 +108,9 @@ static void figures(struct rt_pinned *p, struct npu_host_stats *s)
 	rt_pinned_reap(p, UINT32_MAX);
 	s->allocation = (struct npu_mem_stat){ rt_pinned_held(p), p->peak, p->allocs, 0 };
 	s->allocation.freed = p->base + p->allocs - rt_pinned_held(p);
-	s->allocated_bytes = (struct npu_mem_stat){ rt_pinned_held_bytes(p), p->peak_bytes, p->alloc_bytes, 0 };
+	s->allocated_bytes = (struct npu_mem_stat){ .peak = p->peak_bytes };
+	s->allocated_bytes.current = rt_pinned_held_bytes(p);
+	s->allocated_bytes.allocated = p->alloc_bytes;
 	s->allocated_bytes.freed = p->base_bytes + p->alloc_bytes - rt_pinned_held_bytes(p);
 	s->segment = p->segments;
 	s->reserved_bytes = p->reserved;

@@ -208,6 +208,21 @@ static bool wait_events(struct request *r)
 	return got;
 }
 
+/* What goes back to other streams is had with the release of all. */
+static bool trim_workspaces(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+	uint64_t freed = rt_workspace_trim(c->device);
+
+	if (!freed)
+		return false;
+	r->tried |= NPU_MEM_TRIED_WORKSPACE;
+	rt_bias_lock(&c->lock);
+	c->rescued_workspace += freed;
+	rt_bias_unlock(&c->lock);
+	return true;
+}
+
 static bool release_all(struct request *r)
 {
 	struct rt_release what = { .bytes = UINT64_MAX, .every = true };
@@ -256,6 +271,7 @@ static const struct rescue {
 	{ NPU_MEM_TRIED_GC, collect },
 }, after[] = {
 	{ NPU_MEM_TRIED_EVENTS, wait_events },
+	{ NPU_MEM_TRIED_WORKSPACE, trim_workspaces },
 	{ NPU_MEM_TRIED_RELEASE, release_all },
 };
 
@@ -332,11 +348,16 @@ int rt_alloc_slow(struct rt_cache *c, size_t size, uint64_t stream, void **ptr, 
 		},
 	};
 	struct rt_record before_all;
-	bool plain;
+	bool plain, sleeps;
 	int err;
 
 	if (size > RT_REQUEST_MAX)
 		return rt_oom(c, size, 0, op);
+	rt_bias_lock(&c->lock);
+	sleeps = c->odd & RT_ODD_SLEEP;
+	rt_bias_unlock(&c->lock);
+	if (sleeps)
+		return hal_fail(-EBUSY, op, "the memory of device %d sleeps", c->device);
 	rt_record_save(&before_all);
 	r.w.size = rt_mem_round(size);
 	r.w.kind = r.w.size > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;

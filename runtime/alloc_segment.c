@@ -33,7 +33,7 @@ int rt_book_locked(struct rt_cache *c, size_t bytes)
 {
 	uint64_t held = c->kind[RT_SMALL].sum.mapped + c->kind[RT_LARGE].sum.mapped + c->reserving;
 
-	if (held + bytes > rt_cache_limit(c))
+	if (held + bytes > rt_cache_limit(c) || c->odd & RT_ODD_SLEEP)
 		return -ENOMEM;
 	c->reserving += bytes;
 	return 0;
@@ -292,7 +292,8 @@ uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
 	if (!rt_cache_lock(c, &life, "mem_free")) {
 		rt_cache_reap(c, UINT32_MAX);
 		out = collect_locked(c, what);
-		runs = rt_grow_collect(c, what);
+		/* of what sleeps nothing is left to give */
+		runs = c->odd & RT_ODD_SLEEP ? NULL : rt_grow_collect(c, what);
 		rt_figures(c);
 		rt_cache_unlock(c);
 		bytes = give_back(c, out, life, deadline);

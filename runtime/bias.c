@@ -30,18 +30,29 @@ static bool can(void)
 	return a == 1;
 }
 
-/* With the lock: the owner sees that it is none any more, or is seen to be inside. */
-static void revoke(struct rt_bias *l)
+/* Without the lock, which nobody takes while @revoking is set: waits until no owner is inside. */
+static void settle(struct rt_bias *l)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 	uint32_t i;
 
-	hal_store_release(&l->owner, 0);
+	/* who looks from now on whether he is the owner sees that he is not */
 	if (hal_sys_membarrier())
 		nanosleep(&nap, NULL);
 	/* it is gone in no time, unless it has lost its processor */
 	for (i = 0; hal_load_acquire(&l->inside); i++)
 		i < SPINS ? hal_cpu_relax() : (void)sched_yield();
+}
+
+/* With the lock, which it gives up meanwhile: nobody is the owner any more. */
+static void revoke(struct rt_bias *l)
+{
+	l->revoking = true;
+	hal_store_release(&l->owner, 0);
+	hal_spin_unlock(&l->lock);
+	settle(l);
+	hal_spin_lock(&l->lock);
+	l->revoking = false;
 	l->streak = 0;
 	if (l->patience < PATIENCE_MAX)
 		l->patience *= 4;
@@ -50,6 +61,11 @@ static void revoke(struct rt_bias *l)
 void rt_bias_lock_slow(struct rt_bias *l, uintptr_t self)
 {
 	hal_spin_lock(&l->lock);
+	while (l->revoking) {
+		hal_spin_unlock(&l->lock);
+		sched_yield();
+		hal_spin_lock(&l->lock);
+	}
 	if (hal_load_relaxed(&l->owner))
 		revoke(l);
 	if (l->last != self) {
@@ -74,7 +90,7 @@ void rt_bias_unlock_slow(struct rt_bias *l)
 	if (!lean || !can())
 		return;
 	hal_spin_lock(&l->lock);
-	if (l->last == self && !hal_load_relaxed(&l->owner))
+	if (l->last == self && !l->revoking && !hal_load_relaxed(&l->owner))
 		hal_store_release(&l->owner, self);
 	hal_spin_unlock(&l->lock);
 }

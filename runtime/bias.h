@@ -19,7 +19,9 @@
  * @inside: that thread is inside, or looks whether it may be
  * @lock: what the others take, and that thread, once it is not the owner any more
  * @fast: the holder is the owner; the holder's
- * @last: who had @lock last; under @lock, as those below
+ * @revoking: a thread takes the privilege away, and nobody else takes @lock for good meanwhile; under
+ *	@lock, as those below
+ * @last: who had @lock last
  * @streak: how often in a row
  * @patience: how often that has to be; grows with each privilege that was taken away
  */
@@ -28,6 +30,7 @@ struct rt_bias {
 	_Atomic uint32_t inside;
 	struct hal_spin lock;
 	bool fast;
+	bool revoking;
 	uintptr_t last;
 	uint32_t streak;
 	uint32_t patience;

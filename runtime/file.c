@@ -15,7 +15,7 @@
 
 static void release(struct kref *ref)
 {
-	struct rt_file *f = container_of(ref, struct rt_file, ref);
+	struct rt_file *f = container_of(ref, struct rt_file, held.ref);
 	int direct = hal_load_relaxed(&f->direct);	/* relaxed: nobody else has it */
 
 	if (direct < -1)
@@ -30,7 +30,20 @@ static void release(struct kref *ref)
 void rt_file_put(struct rt_file *f)
 {
 	if (f)
-		kref_put(&f->ref, release);
+		kref_put(&f->held.ref, release);
+}
+
+/* Protects: the list of what has a handle. Nothing is taken under it. */
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hal_list held_list = { &held_list, &held_list };
+
+/* Gives an object its handle, which takes the caller's reference over. */
+uint64_t rt_handle_new(enum hal_handle_type type, struct hal_slot *slot, struct rt_held *held)
+{
+	pthread_mutex_lock(&held_lock);
+	hal_list_add_tail(&held_list, &held->node);
+	pthread_mutex_unlock(&held_lock);
+	return hal_handle_publish(type, slot, held);
 }
 
 /**
@@ -39,46 +52,50 @@ void rt_file_put(struct rt_file *f)
  * @handle: the handle
  * @op: for the error record
  *
- * Return: the object, whose struct kref comes first, with a reference, or NULL with the thread's
- * record filled.
+ * Return: the object, of which struct rt_held comes first, with a reference, or NULL with the
+ * thread's record filled.
  */
 void *rt_handle_get(enum hal_handle_type type, uint64_t handle, const char *op)
 {
 	struct hal_slot *slot = hal_slot_at(type, handle);
-	struct kref *ref = NULL;
+	struct rt_held *held = NULL;
 
 	if (slot) {
 		hal_spin_lock(&slot->lock);
 		if (hal_slot_is(slot, handle)) {
-			ref = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
-			kref_get(ref);
+			held = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
+			kref_get(&held->ref);
 		}
 		hal_spin_unlock(&slot->lock);
 	}
-	if (!ref)
+	if (!held)
 		hal_handle_error(type, handle, op);
-	return ref;
+	return held;
 }
 
 /* Ends a handle: the object with the reference that the handle had, or NULL as above. */
 void *rt_handle_end(enum hal_handle_type type, uint64_t handle, const char *op)
 {
 	struct hal_slot *slot = hal_slot_at(type, handle);
-	void *obj = NULL;
+	struct rt_held *held = NULL;
 
 	if (slot) {
 		hal_spin_lock(&slot->lock);
 		if (hal_slot_is(slot, handle)) {
-			obj = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
+			held = hal_load_relaxed(&slot->obj);	/* relaxed: under the lock */
 			hal_handle_retire(type, slot);
 		}
 		hal_spin_unlock(&slot->lock);
 	}
-	if (obj)
-		hal_handle_free(type, slot);
-	else
+	if (!held) {
 		hal_handle_error(type, handle, op);
-	return obj;
+		return NULL;
+	}
+	hal_handle_free(type, slot);
+	pthread_mutex_lock(&held_lock);
+	hal_list_del(&held->node);
+	pthread_mutex_unlock(&held_lock);
+	return held;
 }
 
 static struct rt_file *file_get(npu_file file, const char *op)
@@ -151,7 +168,7 @@ int rt_file_open(const char *path, uint32_t flags, const char *op, struct rt_fil
 	if (!f)
 		return hal_fail(-ENOMEM, op, "%s: no memory", path);
 	strcpy(f->path, path);
-	kref_init(&f->ref);
+	kref_init(&f->held.ref);
 	f->flags = flags;
 	/* a pipe without a writer must not hold us up */
 	f->fd = rt_file_sys->open(path, mode | O_NONBLOCK | O_NOCTTY |
@@ -203,7 +220,7 @@ NPU_API int npu_file_open(const char *path, uint32_t flags, npu_file *file)
 		hal_handle_free(HAL_HANDLE_FILE, slot);
 		return err;
 	}
-	file->h = hal_handle_publish(HAL_HANDLE_FILE, slot, f);
+	file->h = rt_handle_new(HAL_HANDLE_FILE, slot, &f->held);
 	return 0;
 }
 
@@ -278,7 +295,7 @@ struct rt_io *rt_io_new(struct rt_file *f, bool write, uint32_t count, const cha
 	}
 	hal_list_init(&io->node);
 	hal_list_init(&io->all);
-	kref_get(&f->ref);
+	kref_get(&f->held.ref);
 	io->file = f;
 	io->write = write;
 	io->holders = 1;

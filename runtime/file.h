@@ -51,8 +51,19 @@ extern const struct rt_file_sys rt_file_libc;
 extern const struct rt_file_sys *rt_file_sys;
 
 /**
+ * struct rt_held - what handles of files and weights stand for begins with this
+ * @ref: references
+ * @node: in the list of those that have a handle: memory is found by nothing else, as slots of
+ *	handles are no memory of the heap
+ */
+struct rt_held {
+	struct kref ref;
+	struct hal_list node;
+};
+
+/**
  * struct rt_file - a file that is open
- * @ref: references: its handle, and each transfer
+ * @held: references: its handle, and each transfer
  * @fd: its descriptor
  * @direct: the same file past the cache, -1: it can't be opened so
  * @flags: NPU_FILE_*
@@ -61,7 +72,7 @@ extern const struct rt_file_sys *rt_file_sys;
  * @path: for messages
  */
 struct rt_file {
-	struct kref ref;
+	struct rt_held held;
 	int fd;
 	_Atomic int direct;
 	uint32_t flags;
@@ -182,6 +193,7 @@ extern const struct rt_io_backend rt_io_threads;
 extern const struct rt_io_backend rt_io_uring;
 
 /* file.c */
+uint64_t rt_handle_new(enum hal_handle_type type, struct hal_slot *slot, struct rt_held *held);
 void *rt_handle_get(enum hal_handle_type type, uint64_t handle, const char *op);
 void *rt_handle_end(enum hal_handle_type type, uint64_t handle, const char *op);
 void rt_file_put(struct rt_file *f);

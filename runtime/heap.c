@@ -96,6 +96,7 @@ void heap_stock_add(struct heap *h, struct heap_stock *s)
 		return;
 	h->buckets = HEAP_CHUNK_0;
 	h->mask = HEAP_CHUNK_0 - 1;
+	h->wide = 2 * HEAP_CHUNK_0 - 1;
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */
@@ -111,8 +112,10 @@ static void table_grow(struct heap *h)
 		return;
 	from = heap_bucket(h, i);
 	h->buckets++;
-	if (h->buckets == 2 * (h->mask + 1))
-		h->mask = 2 * h->mask + 1;
+	if (h->buckets > h->wide) {
+		h->mask = h->wide;
+		h->wide = 2 * h->wide + 1;
+	}
 	to = heap_bucket(h, i);
 	while ((b = *from)) {
 		if (heap_bucket(h, heap_hash(b->addr)) != to) {
@@ -413,6 +416,7 @@ void heap_give_full(struct heap *h, struct heap_block *b)
 		return;
 	}
 	quick_settle(h, q);
+	q->fit = b->fit;
 	heap_give_quick(h, b);
 }
 

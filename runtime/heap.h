@@ -168,6 +168,7 @@ struct heap_pool {
  * @chunks: how many chunks there are
  * @buckets: buckets in use
  * @mask: the power of two that is at most @buckets, less one
+ * @wide: twice that power, less one
  * @count: blocks in the table
  * @stocks: what is to be freed in the end
  */
@@ -179,6 +180,7 @@ struct heap {
 	uint32_t chunks;
 	uint32_t buckets;
 	uint32_t mask;
+	uint32_t wide;
 	uint32_t count;
 	struct heap_block **chunk[HEAP_CHUNKS];
 	struct heap_stock *stocks;
@@ -296,7 +298,7 @@ static inline uint32_t heap_hash(uintptr_t addr)
 
 static inline struct heap_block **heap_bucket(const struct heap *h, uint32_t hash)
 {
-	uint32_t i = hash & (2 * h->mask + 1), k;
+	uint32_t i = hash & h->wide, k;
 
 	if (i >= h->buckets)
 		i &= h->mask;
@@ -382,13 +384,12 @@ static inline bool heap_give_quick(struct heap *h, struct heap_block *b)
 	struct heap_pool *p = b->seg->pool;
 	struct heap_quick *q = heap_quick_of(p, b->fit);
 
-	if (unlikely(q->count && (q->fit != b->fit || q->count == HEAP_QUICK_DEPTH)))
+	if (unlikely(q->fit != b->fit || q->count == HEAP_QUICK_DEPTH))
 		return false;
 	heap_unuse(h, b);
 	b->state = HEAP_QUICK_FREE;
 	b->link = q->top;
 	q->top = b;
-	q->fit = b->fit;
 	q->count++;
 	return true;
 }

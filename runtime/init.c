@@ -86,6 +86,7 @@ static void after_fork_child(void)
 {
 	rt_caches_fork_child();
 	rt_pinned_fork_child();
+	rt_workspace_fork_child();
 	after_fork();
 }
 

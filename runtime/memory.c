@@ -93,6 +93,26 @@ NPU_API int npu_host_unregister(void *ptr)
 	return err ? err : hal_mem_host_unregister(ptr);
 }
 
+/* Of memory of a cache the program knows blocks; what is not in use there is nobody's. */
+static void block_of(const void *ptr, struct hal_pointer *p)
+{
+	struct npu_mem_block b = { 0 };
+	bool none = false;
+
+	if (p->kind == HAL_MEMORY_HOST) {
+		none = rt_pinned_block(ptr, &p->base, &p->size) == RT_FOUND_FREE;
+	} else if (p->kind == HAL_MEMORY_DEVICE) {
+		if (rt_mem_block(ptr, &b)) {
+			p->base = b.base;
+			p->size = b.bytes;
+		} else {
+			none = rt_mem_has(ptr);
+		}
+	}
+	if (none)
+		*p = (struct hal_pointer){ 0 };
+}
+
 NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
 {
 	struct npu_pointer_info out = { .device = -1 };
@@ -108,12 +128,13 @@ NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
 	err = hal_pointer_info(ptr, &p);
 	if (err)
 		return err;
+	block_of(ptr, &p);
 	out.size = info->size;
 	out.base = p.base;
 	out.bytes = p.size;
 	out.kind = (int)p.kind;
 	out.device = rt_device_of(p.dev);
-	out.flags = p.unsafe ? NPU_POINTER_UNSAFE : 0;
+	out.flags = (p.unsafe ? NPU_POINTER_UNSAFE : 0) | (p.unlocked ? NPU_POINTER_UNLOCKED : 0);
 	rt_copy_out(info, &out, info->size, sizeof(out));
 	return 0;
 }
@@ -222,7 +243,7 @@ static int fill_host(const struct hal_pointer *p, void *ptr, int value, size_t s
 {
 	size_t at = (size_t)((char *)ptr - (char *)p->base);
 
-	if (size > p->size - at)
+	if (!p->kind || size > p->size - at)
 		return hal_fail(-EINVAL, "memset", "%zu bytes at %p leave their allocation", size,
 				ptr);
 	memset(ptr, value, size);
@@ -240,6 +261,8 @@ NPU_API int npu_memset(void *ptr, int value, size_t size)
 		return err;
 	if (hal_in_callback())
 		return hal_fail(-EDEADLK, "memset", "a callback must not wait");
+	if (!size)
+		return 0;
 	if (!ptr)
 		return hal_fail(-EINVAL, "memset", "ptr is NULL");
 	err = hal_pointer_info(ptr, &p);
@@ -247,8 +270,10 @@ NPU_API int npu_memset(void *ptr, int value, size_t size)
 		return err;
 	if (!p.kind)
 		return hal_fail(-EINVAL, "memset", "%p is neither device nor pinned memory", ptr);
-	if (p.kind != HAL_MEMORY_DEVICE)
+	if (p.kind != HAL_MEMORY_DEVICE) {
+		block_of(ptr, &p);
 		return fill_host(&p, ptr, value, size);
+	}
 	err = context_of(p.dev, "memset", &ctx, &d);
 	if (err)
 		return err;

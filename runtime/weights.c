@@ -220,7 +220,7 @@ static int load(struct rt_weights *w, uint64_t size)
 
 static void release(struct kref *ref)
 {
-	struct rt_weights *w = container_of(ref, struct rt_weights, ref);
+	struct rt_weights *w = container_of(ref, struct rt_weights, held.ref);
 
 	rt_file_put(w->file);
 	free(w->header);
@@ -231,7 +231,7 @@ static void release(struct kref *ref)
 /* Gives a reference back. */
 void rt_weights_put(struct rt_weights *w)
 {
-	kref_put(&w->ref, release);
+	kref_put(&w->held.ref, release);
 }
 
 /* The container of a handle with a reference, or NULL with the record filled. */
@@ -249,7 +249,7 @@ static int open_it(const char *path, struct rt_weights **weights)
 	w = hal_zalloc(sizeof(*w));
 	if (!w)
 		return hal_fail(-ENOMEM, "weights_open", "%s: no memory", path);
-	kref_init(&w->ref);
+	kref_init(&w->held.ref);
 	err = rt_file_open(path, NPU_FILE_READ, "weights_open", &w->file);
 	if (!err && rt_file_sys->fstat(w->file->fd, &st))
 		err = hal_fail(-EIO, "weights_open", "%s: its size can't be told", path);
@@ -282,7 +282,7 @@ NPU_API int npu_weights_open(const char *path, npu_weights *weights)
 		hal_handle_free(HAL_HANDLE_WEIGHTS, slot);
 		return err;
 	}
-	weights->h = hal_handle_publish(HAL_HANDLE_WEIGHTS, slot, w);
+	weights->h = rt_handle_new(HAL_HANDLE_WEIGHTS, slot, &w->held);
 	return 0;
 }
 

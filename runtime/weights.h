@@ -27,14 +27,14 @@ enum {
 
 /**
  * struct rt_weights - a container that is open
- * @ref: references
+ * @held: references
  * @file: its file
  * @count: tensors
  * @header: head, table and names, checked
  * @by_name: the tensors in the order of their names
  */
 struct rt_weights {
-	struct kref ref;
+	struct rt_held held;
 	struct rt_file *file;
 	uint32_t count;
 	unsigned char *header;

@@ -34,7 +34,8 @@ extern "C" {
  * has all figures.
  * Context: any thread. Inside a callback of a stream nothing is waited for, so that more may fail.
  * Return: 0, -EINVAL (NULL), -ENOMEM, -ENODEV, -EIO (the device has a fault), -EOPNOTSUPP, -ECHILD,
- * -ENOTCONN, -EBADF and -ESTALE (the stream), -ESHUTDOWN (finalizing, or the device is stopped).
+ * -ENOTCONN, -EBADF and -ESTALE (the stream), -ESHUTDOWN (finalizing, or the device is stopped),
+ * -EBUSY (the device's memory sleeps, npu_mem_sleep()).
  */
 NPU_API int npu_mem_alloc(size_t size, npu_stream stream, void **ptr);
 
@@ -489,6 +490,65 @@ NPU_API int npu_host_reset_peak(int device);
  * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_reset_accumulated(int device);
+
+/* ---- workspaces --------------------------------------------------------------------------------- */
+
+/**
+ * npu_workspace_get() - scratch memory of a stream
+ * @stream: the stream
+ * @size: bytes, not 0
+ * @ptr: out: the memory, as of npu_mem_alloc() for the stream; NULL on failure
+ *
+ * The same memory each time, as long as it is large enough; else a larger one, and the one before is
+ * kept for those who have not called npu_workspace_put() yet. What is in it is lost with the next
+ * call for the stream. If there is no memory for a larger one, the old one stays as it is.
+ * Return: 0, -EINVAL (NULL, or size is 0), or as npu_mem_alloc().
+ */
+NPU_API int npu_workspace_get(npu_stream stream, size_t size, void **ptr);
+
+/**
+ * npu_workspace_put() - undo npu_workspace_get()
+ * @stream: as it was got for
+ *
+ * When the tasks that use it have been submitted; they need not be done. The memory stays with the
+ * stream until npu_workspace_trim(), or until the device has no other memory.
+ * Return: 0, -EINVAL (more often than npu_workspace_get()), -EBADF, -ESTALE, -ENODEV, -ENOMEM,
+ * -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_workspace_put(npu_stream stream);
+
+/**
+ * npu_workspace_trim() - give workspaces that nobody uses back to the cache
+ * @device: the device, or NPU_DEVICE_CURRENT
+ *
+ * Those of streams that were destroyed go, too.
+ * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ */
+NPU_API int npu_workspace_trim(int device);
+
+/**
+ * struct npu_workspace_stats - statistics of the workspaces of a device
+ * @size: in: sizeof(struct npu_workspace_stats); only so many bytes are written
+ * @bytes: bytes of their memory, which the cache counts as in use
+ * @spaces: streams that have one
+ * @in_use: those that were not put
+ */
+struct npu_workspace_stats {
+	size_t size;
+	struct npu_mem_stat bytes;
+	uint64_t spaces;
+	uint64_t in_use;
+};
+
+/**
+ * npu_workspace_get_stats() - statistics of the workspaces of a device
+ * @device: the device, or NPU_DEVICE_CURRENT
+ * @stats: in: its size; out: so many bytes of them; not touched on failure
+ *
+ * Return: 0, -EINVAL (NULL, or no size), -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
+ */
+NPU_API int npu_workspace_get_stats(int device, struct npu_workspace_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -71,20 +71,28 @@ NPU_API int npu_free_host(void *ptr);
 
 /**
  * npu_host_register() - pin memory of the program
- * @ptr: its start; whole pages around it are pinned
+ * @ptr: its start, of any alignment; whole pages around it are pinned
  * @size: bytes, not 0
  * @flags: 0
  *
+ * It may lie in several mappings, beside other registered memory, and share pages with it, which stay
+ * pinned as long as one of the two is registered. Memory of which a byte is registered is not
+ * registered again: the same range, one that overlaps it, a part of it and what is around it are
+ * all -EEXIST, and change nothing. All of the range is registered or none. It ends with its device,
+ * and with npu_host_unregister(); not when the program unmaps it: until then what it maps there is
+ * -EEXIST. Locked or not, as of npu_malloc_host().
  * Return: 0, -EINVAL (NULL, size is 0 or too large, unknown flags), -EEXIST (overlaps what is
- * pinned), -ENOMEM, -EFAULT (not mapped), -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * registered, or is the library's), -ENOMEM, -EFAULT (some of it is not mapped, or can't be read),
+ * -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags);
 
 /**
  * npu_host_unregister() - undo npu_host_register()
- * @ptr: as it was registered
+ * @ptr: as it was registered; it may be unmapped already
  *
- * Return: 0, -EINVAL (not registered), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * At once and without waiting: wait for the tasks that use it first.
+ * Return: 0, -EINVAL (not the start of what is registered: inside it, unknown, or undone already), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_unregister(void *ptr);
 
@@ -92,7 +100,7 @@ NPU_API int npu_host_unregister(void *ptr);
 enum npu_pointer_kind {
 	NPU_POINTER_UNKNOWN = 0,	/* memory that the library knows nothing of */
 	NPU_POINTER_DEVICE = 1,
-	NPU_POINTER_HOST = 2,		/* npu_malloc_host() */
+	NPU_POINTER_HOST = 2,		/* npu_malloc_host(), npu_host_alloc() */
 	NPU_POINTER_REGISTERED = 3,	/* npu_host_register() */
 };
 
@@ -103,6 +111,8 @@ enum npu_pointer_kind {
  * submission on, and so does npu_mem_set_safe()
  */
 #define NPU_POINTER_UNSAFE (1u << 0)
+/** NPU_POINTER_UNLOCKED - pinned or registered memory that could not be locked in RAM */
+#define NPU_POINTER_UNLOCKED (1u << 1)
 
 /**
  * struct npu_pointer_info - what a pointer is
@@ -129,6 +139,8 @@ struct npu_pointer_info {
  * @ptr: the pointer; any value is fine
  * @info: in: its size; out: so many bytes of what is known; not touched on failure
  *
+ * Of memory of the caches (npu_mem_alloc(), npu_host_alloc()) the allocation is the block; what is
+ * free there is unknown, as is all that was freed.
  * Return: 0, -EINVAL (NULL, or no size), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info);
@@ -151,8 +163,9 @@ NPU_API int npu_mem_set_safe(void *ptr);
  *
  * Done when it returns, and ordered with no stream.
  * Return: 0, -EINVAL (NULL, a range that leaves its allocation, a kind that the pointers
- * contradict), -ENOMEM, -ENODEV, -ESTALE (the device was closed meanwhile), -EDEADLK (inside a
- * callback), -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * contradict, two ranges of one device that overlap), -EACCES (npu_vm_protect() has forbidden it),
+ * -ENOMEM, -ENODEV, -ESTALE (the device was closed meanwhile), -EDEADLK (inside a callback),
+ * -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_memcpy(void *dst, const void *src, size_t size, enum npu_copy_kind kind);
 

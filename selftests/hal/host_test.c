@@ -63,14 +63,14 @@ TEST_ABOUT(host, the_stream_waits_for_the_host, NPU_CAP_HOST_TASK)
 		EXPECT_EQ(-EINPROGRESS, hal_point_query(&o[i].p));
 		EXPECT_EQ(-ETIMEDOUT, hal_stream_sync(s, 5, 0));
 		if (i < 2)
-			EXPECT_EQ(0, o[i + 1].begun);
+			EXPECT_EQ(0, (uint32_t)o[i + 1].begun);
 		hal_host_done(&o[i].p, 0);
 		EXPECT_EQ(0, hal_point_sync(&o[i].p, LONG_MS, 0));
 		EXPECT_TRUE(hal_point_done(&o[i].p));
 	}
 	EXPECT_EQ(0, hal_stream_query(s));
 	for (i = 0; i < 3; i++)
-		EXPECT_EQ(1, o[i].begun);
+		EXPECT_EQ(1, (uint32_t)o[i].begun);
 	/* what is done already, or never was: nothing */
 	hal_host_done(&o[0].p, -EIO);
 	o[0].p.seq += 100;
@@ -153,7 +153,7 @@ TEST_ABOUT(host, aborted, NPU_CAP_HOST_TASK | NPU_CAP_ABORT)
 		ASSERT_EQ(0, hal_stream_abort(s, LONG_MS));
 		EXPECT_TRUE(hal_point_done(&under_way.p));
 		EXPECT_TRUE(hal_point_done(&queued.p));
-		EXPECT_EQ(0, queued.begun);
+		EXPECT_EQ(0, (uint32_t)queued.begun);
 		/* it goes on, and what ends late does nothing to what comes then */
 		ASSERT_EQ(0, put(s, &next));
 		hal_host_done(&under_way.p, -EIO);
@@ -162,7 +162,7 @@ TEST_ABOUT(host, aborted, NPU_CAP_HOST_TASK | NPU_CAP_ABORT)
 		EXPECT_EQ(-EINPROGRESS, hal_point_query(&next.p));
 		hal_host_done(&next.p, 0);
 		EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
-		EXPECT_EQ(0, queued.begun);
+		EXPECT_EQ(0, (uint32_t)queued.begun);
 	}
 }
 
@@ -182,12 +182,12 @@ TEST_ABOUT(host, stopped, NPU_CAP_HOST_TASK | NPU_CAP_ABORT)
 	ASSERT_EQ(0, hal_device_stop(b->dev, LONG_MS));
 	EXPECT_TRUE(hal_point_done(&under_way.p));
 	EXPECT_TRUE(hal_point_done(&queued.p));
-	EXPECT_EQ(0, queued.begun);
+	EXPECT_EQ(0, (uint32_t)queued.begun);
 	hal_host_done(&under_way.p, 0);
 	EXPECT_EQ(-ESHUTDOWN, put(s, &queued));
 	ASSERT_EQ(0, hal_device_restart(b->dev, 0, LONG_MS));
 	hal_host_done(&under_way.p, -EIO);
-	EXPECT_EQ(0, queued.begun);
+	EXPECT_EQ(0, (uint32_t)queued.begun);
 	EXPECT_EQ(-ESTALE, put(s, &queued));
 	ASSERT_EQ(0, make_stream(b, &s));
 	ASSERT_EQ(0, put(s, &queued));

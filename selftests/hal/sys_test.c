@@ -327,6 +327,7 @@ TEST_F(sys, mapped_where_it_is_wanted)
 TEST_F(sys, descriptors_between_processes)
 {
 	char name[32], buf[4] = "abc", in[4];
+	struct rlimit r, old;
 	struct hal_peer peer = { 0 };
 	int s, c, a, fd, got;
 	struct pollfd p;
@@ -376,6 +377,16 @@ TEST_F(sys, descriptors_between_processes)
 	EXPECT_EQ(-EPROTO, hal_sys_unix_recv(a, in, sizeof(in), NULL));
 	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), -1));
 	EXPECT_EQ(0, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	EXPECT_EQ(-1, got);
+	/* there is no descriptor left for the one that comes */
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &old));
+	EXPECT_EQ(0, hal_sys_unix_send(c, buf, sizeof(buf), fd));
+	got = dup(0);
+	close(got);
+	r = (struct rlimit){ (rlim_t)got, old.rlim_max };
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &r));
+	EXPECT_EQ(-EMFILE, hal_sys_unix_recv(a, in, sizeof(in), &got));
+	setrlimit(RLIMIT_NOFILE, &old);
 	EXPECT_EQ(-1, got);
 	hal_sys_close(&fake_sys, c);
 	EXPECT_EQ(-EPIPE, hal_sys_unix_recv(a, in, sizeof(in), &got));

@@ -105,6 +105,10 @@
 	NEED(npu_host_get_stats, npu_host_get_stats(0, &obj.host_stats))		\
 	NEED(npu_host_reset_peak, npu_host_reset_peak(0))				\
 	NEED(npu_host_reset_accumulated, npu_host_reset_accumulated(0))			\
+	NEED(npu_workspace_get, get_workspace())					\
+	NEED(npu_workspace_put, put_workspace())					\
+	NEED(npu_workspace_trim, npu_workspace_trim(0))					\
+	NEED(npu_workspace_get_stats, npu_workspace_get_stats(0, &obj.spaces))		\
 	NEED(npu_host_register, npu_host_register(obj.page, 4096, 0))			\
 	NEED(npu_host_unregister, npu_host_unregister(obj.page))			\
 	NEED(npu_pointer_get_info, npu_pointer_get_info(&obj, &obj.pointer))		\
@@ -132,6 +136,9 @@
 	NEED(npu_mem_reset_accumulated, npu_mem_reset_accumulated(0))			\
 	NEED(npu_mem_history, if_shot(npu_mem_history(0, NPU_MEM_HISTORY_ON, 16)))	\
 	NEED(npu_mem_snapshot, if_shot(npu_mem_snapshot(0, no_text, NULL)))		\
+	NEED(npu_mem_set_tag, no_block(npu_mem_set_tag(NULL, 1)))			\
+	NEED(npu_mem_sleep, npu_mem_sleep(1, NULL, 0, 5000))				\
+	NEED(npu_mem_wake, npu_mem_wake(1))						\
 	NEED(npu_mem_observe_oom, observe_oom())					\
 	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \

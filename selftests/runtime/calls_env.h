@@ -43,6 +43,7 @@ static struct {
 	struct npu_error_info explained;
 	struct npu_mem_block block;
 	struct npu_mem_stats stats;
+	struct npu_workspace_stats spaces;
 	struct npu_host_stats host_stats;
 	double fraction;
 	void *p, *q, *out, *page, *va, *mapped;
@@ -238,6 +239,38 @@ static int write_weights(void)
 	return err;
 }
 
+/* Got, and given back, too. */
+static int get_workspace(void)
+{
+	void *p;
+	int err = npu_workspace_get(obj.s, 64, &p);
+
+	spare(true);
+	if (!err)
+		npu_workspace_put(obj.s);
+	npu_workspace_trim(0);
+	spare(false);
+	return err;
+}
+
+static int put_workspace(void)
+{
+	void *p;
+	int err;
+
+	spare(true);
+	if (is_ready())
+		npu_workspace_get(obj.s, 64, &p);
+	spare(false);
+	err = npu_workspace_put(obj.s);
+	spare(true);
+	if (err)
+		npu_workspace_put(obj.s);
+	npu_workspace_trim(0);
+	spare(false);
+	return err;
+}
+
 static int take_fd(int err)
 {
 	if (!err)
@@ -364,6 +397,7 @@ static void set_sizes(void)
 	obj.explained.size = sizeof(obj.explained);
 	obj.block.size = sizeof(obj.block);
 	obj.stats.size = sizeof(obj.stats);
+	obj.spaces.size = sizeof(obj.spaces);
 	obj.host_stats.size = sizeof(obj.host_stats);
 	obj.error.size = sizeof(obj.error);
 	obj.tensor.size = sizeof(obj.tensor);

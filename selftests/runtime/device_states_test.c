@@ -25,6 +25,7 @@ static const char *const state_names[] = {
 #define WORK { 0, 0, -EIO, -ESHUTDOWN, 0, -ENODEV }
 #define OLD { -ESTALE, 0, -EIO, -ESHUTDOWN, -ESTALE, -ENODEV }
 #define OLD_ASKED { -ESTALE, 0, 0, 0, -ESTALE, 0 }
+#define OLD_SPACE { -ESTALE, 0, -EINVAL, -EINVAL, -ESTALE, -EINVAL }
 #define KEPT { -ESTALE, 0, 0, 0, 0, 0 }
 #define KEPT_WORK { -ESTALE, 0, -EIO, -ESHUTDOWN, 0, -ENODEV }
 #define MEMORY { -EINVAL, 0, 0, 0, 0, 0 }
@@ -86,6 +87,13 @@ static const struct answer {
 	{ "npu_malloc", WORK }, { "npu_malloc_host", WORK }, { "npu_host_register", WORK },
 	{ "npu_free", MEMORY }, { "npu_free_host", MEMORY }, { "npu_host_unregister", MEMORY },
 	{ "npu_pointer_get_info", SAME }, { "npu_mem_set_safe", MEMORY },
+	{ "npu_host_alloc", WORK }, { "npu_host_free", SAME }, { "npu_host_is_pinned", SAME },
+	{ "npu_host_record_stream", OLD_ASKED }, { "npu_host_empty_cache", SAME },
+	{ "npu_host_get_stats", SAME }, { "npu_host_reset_peak", SAME },
+	{ "npu_host_reset_accumulated", SAME },
+	/* (where there is none to be had, none is given back) */
+	{ "npu_workspace_get", OLD }, { "npu_workspace_put", OLD_SPACE },
+	{ "npu_workspace_trim", SAME }, { "npu_workspace_get_stats", SAME },
 	{ "npu_memcpy", MEMORY_WORK }, { "npu_memcpy_2d", MEMORY_WORK },
 	{ "npu_memset", MEMORY_WORK }, { "npu_memcpy_async", MEMORY_OLD },
 	{ "npu_memcpy_2d_async", MEMORY_OLD }, { "npu_memset_async", MEMORY_OLD },

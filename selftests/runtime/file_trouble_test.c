@@ -249,7 +249,7 @@ TEST_F(trouble, faults_of_the_program)
 	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, N);
 	ASSERT_NE(MAP_FAILED, (void *)page);
 	EXPECT_EQ(0, *(volatile char *)page);
-	EXPECT_EQ(1, theirs);
+	EXPECT_EQ(1, (int)theirs);
 	/* in our place: files are not mapped then, and still read */
 	ASSERT_EQ(0, sigaction(SIGBUS, &a, NULL));
 	make_trouble(0, 0, 0);
@@ -319,7 +319,7 @@ TEST_F(trouble, aborted_before_it_began)
 		OK(read_it(self));
 		EXPECT_EQ(fds, open_files());
 	}
-	EXPECT_EQ(40 * (int)(N / MIB), trouble.calls);
+	EXPECT_EQ(40 * (int)(N / MIB), (int)trouble.calls);
 }
 
 TEST_F(trouble, memory_freed_on_the_way)
@@ -409,7 +409,7 @@ TEST_F(trouble, finalized_on_the_way)
 	for (i = 0; i < 8; i++)
 		OK(npu_file_read_async(self->s, self->f, 0, self->dev, N));
 	OK(npu_finalize(LONG_MS));
-	EXPECT_EQ(8 * (int)(N / MIB), trouble.calls);
+	EXPECT_EQ(8 * (int)(N / MIB), (int)trouble.calls);
 	EXPECT_EQ(-ESTALE, npu_file_close(self->f));
 	OK(npu_finalize(LONG_MS));
 	OK(npu_file_open(self->path, NPU_FILE_READ, &self->f));

@@ -20,7 +20,7 @@
 
 /* ---- another process that does as it is told ---- */
 
-enum todo { MALLOC, FREE, FILL, CHECK, EXPORT, ALLOW, IMPORT, CLOSE, DELAY, END };
+enum todo { MALLOC, FREE, FILL, CHECK, EXPORT, ALLOW, IMPORT, CLOSE, DELAY, FRACTION, BLOCK, END };
 
 struct order {
 	enum todo todo;
@@ -84,6 +84,10 @@ static int obey(const struct order *o, struct reply *r)
 		return npu_ipc_export(p, (uint32_t)o->n, r->key);
 	case ALLOW:
 		return npu_ipc_allow(p, &pid, 1);
+	case FRACTION:
+		return npu_mem_set_fraction(0, (double)o->n / 100);
+	case BLOCK:
+		return npu_mem_alloc(o->n, (npu_stream){ 0 }, &p);
 	case DELAY:
 		return delay(((npu_stream){ 0 }), o->n);
 	default:
@@ -247,6 +251,29 @@ TEST_F(ipc, each_has_its_part)
 	EXPECT_NE(NULL, strstr(last_error().hint, "quota"));
 	OK(npu_free(q));
 	unsetenv("NPU_SIMNPU_QUOTA_MEMORY");
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+/* Two with a fraction of 0.4 each of the whole; a third is told what there is. */
+TEST_F(ipc, fractions_of_the_cache)
+{
+	size_t left;
+	void *p;
+
+	ASSERT_EQ(0, ask(&self->a, FRACTION, 40));
+	ASSERT_EQ(0, ask(&self->b, FRACTION, 40));
+	EXPECT_EQ(0, ask(&self->a, BLOCK, 38 * MIB));
+	EXPECT_EQ(-ENOMEM, ask(&self->a, BLOCK, 20 * MIB));
+	EXPECT_EQ(0, ask(&self->b, BLOCK, 38 * MIB));
+	left = free_bytes();
+	EXPECT_LE(20 * MIB, left);
+	EXPECT_GE(24 * MIB, left);
+	EXPECT_EQ(-ENOMEM, npu_mem_alloc(38 * MIB, (npu_stream){ 0 }, &p));
+	EXPECT_NE(NULL, strstr(last_error().text, "other")) TH_LOG("%s", last_error().text);
+	peer_kill(&self->a);
+	EXPECT_LE(60 * MIB, free_bytes());
+	OK(npu_mem_alloc(38 * MIB, (npu_stream){ 0 }, &p));
+	OK(npu_mem_free(p));
 	ASSERT_TRUE(peer_start(&self->a));
 }
 

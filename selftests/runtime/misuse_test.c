@@ -465,6 +465,12 @@ static struct npu_stream_attr *attr_with(size_t at, int value)
 	X(npu_host_get_stats(0, &(struct npu_host_stats){ 0 }), EINVAL)			\
 	X(npu_host_reset_peak(2), ENODEV)						\
 	X(npu_host_reset_accumulated(-2), ENODEV)					\
+	X(npu_workspace_get(o.s, 8, NULL), EINVAL)					\
+	X(npu_workspace_get(o.s, 0, &o.out), EINVAL)					\
+	X(npu_workspace_get(o.s, SIZE_MAX, &o.out), ENOMEM)				\
+	X(npu_workspace_put(o.s), EINVAL)						\
+	X(npu_workspace_trim(2), ENODEV)						\
+	X(npu_workspace_get_stats(0, NULL), EINVAL)					\
 	X(npu_host_register(NULL, 8, 0), EINVAL)					\
 	X(npu_host_register(o.page, 0, 0), EINVAL)					\
 	X(npu_host_register(o.page, 8, 2), EINVAL)					\

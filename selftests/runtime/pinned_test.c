@@ -247,7 +247,8 @@ TEST_F(pinned, streams_that_are_gone)
 static void limits(const char *limit, const char *keep)
 {
 	npu_finalize(5000);
-	if (npu_option_set("pinned_limit_mb", limit) || npu_option_set("pinned_max_cached_mb", keep))
+	if (npu_option_set("pinned_limit_mb", limit) ||
+	    npu_option_set("pinned_max_cached_mb", keep))
 		abort();
 }
 
@@ -371,6 +372,7 @@ TEST(nothing_is_waited_for_inside_a_callback)
 
 /* ---- memory that can't be locked, or is not there ---- */
 
+/* [C-MEM-10] */
 TEST_F(pinned, that_cannot_be_locked)
 {
 	struct npu_pointer_info i = { .size = sizeof(i) };
@@ -386,6 +388,7 @@ TEST_F(pinned, that_cannot_be_locked)
 	EXPECT_EQ(1, pinned(p));
 	OK(npu_pointer_get_info(p, &i));
 	EXPECT_EQ(NPU_POINTER_HOST, i.kind);
+	EXPECT_EQ(NPU_POINTER_UNLOCKED, i.flags);
 	OK(npu_host_free(p));
 	OK(npu_host_empty_cache(0));
 	EXPECT_EQ(0, stats_of(0).unlocked_bytes);
@@ -475,6 +478,48 @@ TEST_F(pinned, in_a_child)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	OK(npu_host_free(p));
+}
+
+TEST_F(pinned, pointers_of_every_kind)
+{
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	char *p, *q, *w;
+
+	OK(npu_host_alloc(1000, (void **)&p));
+	OK(npu_host_alloc(1000, (void **)&q));
+	OK(npu_pointer_get_info(q + 999, &i));
+	EXPECT_EQ(NPU_POINTER_HOST, i.kind);
+	EXPECT_EQ(q, i.base);
+	EXPECT_EQ(1024, i.bytes);
+	EXPECT_EQ(0, i.device);
+	EXPECT_EQ(-EINVAL, npu_memset(p, 0, 1025));
+	OK(npu_memset(p, 0, 1000));
+	OK(npu_host_free(q));
+	OK(npu_pointer_get_info(q, &i));
+	EXPECT_EQ(NPU_POINTER_UNKNOWN, i.kind);
+	EXPECT_EQ(NULL, i.base);
+	EXPECT_EQ(-1, i.device);
+	EXPECT_EQ(-EINVAL, npu_memset(q, 0, 8));
+	OK(npu_pointer_get_info(p, &i));
+	EXPECT_EQ(p, i.base);
+	/* of the other cache */
+	OK(npu_mem_alloc(1000, self->s, (void **)&p));
+	OK(npu_mem_alloc(1000, self->s, (void **)&q));
+	OK(npu_pointer_get_info(q + 10, &i));
+	EXPECT_EQ(NPU_POINTER_DEVICE, i.kind);
+	EXPECT_EQ(q, i.base);
+	EXPECT_EQ(1024, i.bytes);
+	OK(npu_mem_free(q));
+	OK(npu_pointer_get_info(q + 10, &i));
+	EXPECT_EQ(NPU_POINTER_UNKNOWN, i.kind);
+	OK(npu_workspace_get(self->s, 2000, (void **)&w));
+	OK(npu_pointer_get_info(w + 1999, &i));
+	EXPECT_EQ(w, i.base);
+	EXPECT_EQ(2048, i.bytes);
+	/* and what is no block of a cache */
+	OK(npu_pointer_get_info(self->dev + 5, &i));
+	EXPECT_EQ(self->dev, i.base);
+	EXPECT_EQ(4 * MIB, i.bytes);
 }
 
 TEST_F(pinned, figures)

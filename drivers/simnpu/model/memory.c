@@ -424,10 +424,10 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 		rc = extent_share(m, e);
 	if (!rc)
 		rc = extent_huge(m, e, flags);
-	if (!rc && !e->file)
+	if (!rc && !model_shared(e))
 		rc = extent_pages(m, e);
 	if (rc) {
-		if (e->file && model_share_free(m, e))
+		if (model_shared(e) && model_share_free(m, e))
 			return rc;
 		extent_drop_pages(m, e);
 		model_space_put(&m->plain, e);
@@ -494,13 +494,14 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 		/* release: who sees the new epoch does not find the range any more */
 		__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
 	}
-	if (e->object && !foreign)
-		model_instance_orphan(container_of(m, struct model_device, mem), e->object);
-	e->object = 0;
-	if (e->file)
+	if (model_shared(e)) {
+		if (e->object && !foreign)
+			model_instance_orphan(container_of(m, struct model_device, mem), e->object);
+		e->object = 0;
 		lost = model_share_free(m, e);
-	else if (size >= KEEP_PAGES)
+	} else if (size >= KEEP_PAGES) {
 		extent_drop_pages(m, e);
+	}
 	if (e->huge && !lost)
 		hal_sys_madvise(m->data + (e->range.start - m->start), size, MADV_NOHUGEPAGE);
 	e->huge = e->foreign = false;

@@ -209,6 +209,13 @@ int model_share_alloc(struct model_memory *m, struct model_extent *e);
 int model_share_free(struct model_memory *m, struct model_extent *e);
 int model_share_file(uint64_t size);
 void model_share_close(int fd);
+
+/* Whether an extent lies in a file of its own. */
+static inline bool model_shared(const struct model_extent *e)
+{
+	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && e->file;
+}
+
 /* account.c */
 int model_budget_charge(uint64_t size);
 void model_budget_uncharge(uint64_t size);

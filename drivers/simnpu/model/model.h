@@ -542,6 +542,9 @@ void model_callback_end(struct model_context *ctx);
 void model_callback_drop(struct model_context *ctx);
 
 /* user.c */
+int model_pin(struct model_mem *mem);
+void model_unpin(struct model_mem *mem);
+bool model_readable(uint64_t addr, uint64_t size);
 int model_copy_in(void *to, uint64_t from, size_t size);
 /* elf.c: whether the loader can be trusted with a file: 0, -ENOEXEC. */
 int model_elf_check(const void *head, size_t size, uint64_t length);

@@ -8,11 +8,6 @@
 #include "drivers/simnpu/model/model.h"
 #include "drivers/simnpu/simnpu_test.h"
 
-static bool lock_pages(const void *p, uint64_t size)
-{
-	return !model_fault(SIMNPU_FAIL_LOCK) && !hal_sys_mlock(p, size);
-}
-
 static int host_alloc(struct model_mem *mem)
 {
 	uint64_t size = hal_align_up(mem->size, MODEL_PAGE);
@@ -32,8 +27,7 @@ static int host_alloc(struct model_mem *mem)
 	if (rc)
 		goto unmap;
 	mem->host = p;
-	mem->locked = lock_pages(p, size);
-	return 0;
+	return model_pin(mem);
 
 unmap:
 	hal_sys_munmap(hal_sys_get(), p, size);
@@ -54,11 +48,10 @@ void model_mem_free(struct model_mem *mem)
 		model_phys_free(&mem->ctx->dev->mem, mem);
 	} else if (mem->ext) {
 		model_memory_free(&mem->ctx->dev->mem, mem->ext);
-		if (mem->share)
+		if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && mem->share)
 			model_instance_unshare(mem->ctx->dev, mem->share, false);
 	} else {
-		if (mem->locked)
-			hal_sys_munlock(mem->host, size);
+		model_unpin(mem);
 		if (!mem->registered) {
 			hal_sys_munmap(hal_sys_get(), mem->host, size);
 			model_budget_uncharge(size);
@@ -213,7 +206,11 @@ int model_mem_register(struct model_file *f, struct simnpu_register *arg)
 	mem->registered = true;
 	mem->host = (char *)(uintptr_t)arg->addr;
 	mem->size = arg->size;
-	mem->locked = lock_pages(mem->host, mem->size);
+	rc = model_pin(mem);
+	if (rc) {
+		free(mem);
+		return rc;
+	}
 	rc = model_mem_publish(f, mem, arg->context);
 	if (rc)
 		return rc;

@@ -127,8 +127,8 @@ int model_share_alloc(struct model_memory *m, struct model_extent *e)
  * @e: the extent, which engines do not find any more
  *
  * Context: under the lock of @m.
- * Return: 0, or a negative errno: the file is still mapped there, and the addresses must not be used
- * again.
+ * Return: 0, or a negative errno: the file is still mapped there, and the addresses must not be
+ * used again.
  */
 int model_share_free(struct model_memory *m, struct model_extent *e)
 {

@@ -222,7 +222,7 @@ int model_instance_share(struct model_device *dev, uint64_t object, uint64_t siz
 	return rc;
 }
 
-/* This process has given back what it got from another one; @owner: the other one did not get it. */
+/* This process gives back what it got from another; @owner: or the other did not get its own. */
 void model_instance_unshare(struct model_device *dev, uint32_t share, bool owner)
 {
 	struct simnpu_instance_share *sh;

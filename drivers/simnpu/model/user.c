@@ -66,3 +66,31 @@ int model_copy_out(uint64_t to, const void *from, size_t size)
 	      from, size, &rc);
 	return rc;
 }
+
+/**
+ * model_readable() - whether all of the caller's memory can be read
+ * @addr: a page
+ * @size: bytes, whole pages
+ *
+ * Return: true, also where the system does not say.
+ */
+bool model_readable(uint64_t addr, uint64_t size)
+{
+	uint64_t at = addr, end = addr + size;
+	struct iovec local, remote[64];
+	char byte[64];
+	ssize_t got;
+	size_t n;
+
+	while (at < end) {
+		for (n = 0; n < ARRAY_SIZE(remote) && at < end; n++, at += MODEL_PAGE)
+			remote[n] = (struct iovec){ (void *)(uintptr_t)at, 1 };
+		local = (struct iovec){ byte, n };
+		got = process_vm_readv(getpid(), &local, 1, remote, n, 0);
+		if (got < 0 && (errno == ENOSYS || errno == EPERM))
+			return true;
+		if (got != (ssize_t)n)
+			return false;
+	}
+	return true;
+}
