@@ -90,6 +90,9 @@ struct simnpu_fault_rule {
 /* The rules that are set, up to @n of them; returns how many there are. */
 uint32_t simnpu_fault_list(struct simnpu_fault_rule *list, uint32_t n);
 
+/* The same, and in one step there are none any more: nothing is hit that is not counted. */
+uint32_t simnpu_fault_end(struct simnpu_fault_rule *list, uint32_t n);
+
 /**
  * struct simnpu_fault_word - a word of the rules
  * @word: "stall", or "task:copy"

@@ -321,29 +321,30 @@ static void steps_install(void)
 	hal_sys_judge_set(step_judge);
 }
 
-/* Sets the rule of the device's own failures so that number @at from now on is hit; 0: none. */
+/* Sets the rule of the device's own failures so that number @at from now on is hit. */
 static void step_rule(uint32_t at)
 {
 	char rule[96];
 
 	if (step_plan.mode == STEP_ALLOC)
 		simnpu_test_fail(step_plan.variant, at, 1, ENOMEM);
-	else if (!at)
-		simnpu_fault_clear();
 	else if (snprintf(rule, sizeof(rule), "%s,nth=%u", step_plan.mode == STEP_TASK ?
 			  "task,code=ENOMEM" : step_plan.rule, at) < 0 ||
 		 simnpu_fault_set(rule, NULL))
 		abort();
 }
 
-/* How often the device's own failures were asked for since the rule was set. */
-static uint32_t step_seen(void)
+/* Ends it; how often the device's own failures were asked for since it was set. */
+static uint32_t step_rule_end(void)
 {
 	struct simnpu_fault_rule r;
+	uint32_t seen;
 
-	if (step_plan.mode == STEP_ALLOC)
-		return simnpu_test_calls(step_plan.variant);
-	return simnpu_fault_list(&r, 1) ? (uint32_t)r.seen : 0;
+	if (step_plan.mode != STEP_ALLOC)
+		return simnpu_fault_end(&r, 1) ? (uint32_t)r.seen : 0;
+	seen = simnpu_test_calls(step_plan.variant);
+	step_rule(0);
+	return seen;
 }
 
 static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, enum step_whose whose)
@@ -363,16 +364,13 @@ static void step_arm(enum step_mode mode, uint32_t variant, uint32_t at, enum st
 	atomic_store(&step_armed, true);
 }
 
-/* What the device has seen so far is counted, and it goes on from there; false: no more. */
-static bool step_note_seen(void)
+/* What the device has seen so far is counted; where it goes on, it does so from there. */
+static void step_note_seen(void)
 {
-	uint32_t seen = step_seen(), n = atomic_fetch_add(&step_count, seen) + seen;
+	uint32_t seen = step_rule_end(), n = atomic_fetch_add(&step_count, seen) + seen;
 
-	if (n < step_plan.at)
-		return true;
-	if (!atomic_exchange(&step_hits, 1))
+	if (n >= step_plan.at && !atomic_exchange(&step_hits, 1))
 		step_hit = (struct step_hit){ STEP_DEVICE, step_plan.variant, ENOMEM };
-	return false;
 }
 
 /* True: a step failed. */
@@ -382,10 +380,8 @@ static bool step_disarm(void)
 	atomic_store(&step_armed, false);
 	pthread_mutex_unlock(&step_lock);
 	step_mine = false;
-	if (step_by_device()) {
+	if (step_by_device())
 		step_note_seen();
-		step_rule(0);
-	}
 	return atomic_load(&step_hits);
 }
 
@@ -406,12 +402,10 @@ static void step_spare(bool on)
 	/* tasks run when they run: those of helpers fail, too */
 	if (!atomic_load(&step_armed) || !step_by_device() || step_plan.mode == STEP_TASK)
 		return;
-	if (on) {
+	if (on)
 		step_note_seen();
-		step_rule(0);
-	} else if (atomic_load(&step_count) < step_plan.at) {
+	else if (atomic_load(&step_count) < step_plan.at)
 		step_rule(step_plan.at - atomic_load(&step_count));
-	}
 }
 
 static const char *step_hit_name(const struct step_hit *h, char *buf, size_t size)

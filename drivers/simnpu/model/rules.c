@@ -309,16 +309,39 @@ static void rule_out(const struct simnpu_rule *r, struct simnpu_fault_rule *out)
 	out->hit = r->hit;
 }
 
+static uint32_t list_locked(struct simnpu_fault_rule *list, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < rule_count && i < n; i++)
+		rule_out(&rules[i], &list[i]);
+	return rule_count;
+}
+
 /* See simnpu_test.h. */
 uint32_t simnpu_fault_list(struct simnpu_fault_rule *list, uint32_t n)
 {
-	uint32_t i, count;
+	uint32_t count;
 
 	pthread_mutex_lock(&rules_lock);
-	count = rule_count;
-	for (i = 0; i < count && i < n; i++)
-		rule_out(&rules[i], &list[i]);
+	count = list_locked(list, n);
 	pthread_mutex_unlock(&rules_lock);
+	return count;
+}
+
+/* See simnpu_test.h. */
+uint32_t simnpu_fault_end(struct simnpu_fault_rule *list, uint32_t n)
+{
+	uint32_t count;
+
+	pthread_mutex_lock(&set_lock);
+	pthread_mutex_lock(&rules_lock);
+	count = list_locked(list, n);
+	/* looked at no more from here on: what is listed is all that there was */
+	rule_count = 0;
+	pthread_mutex_unlock(&rules_lock);
+	set("", true, &(struct simnpu_rule_error){ 0 });
+	pthread_mutex_unlock(&set_lock);
 	return count;
 }
 
