@@ -71,8 +71,8 @@ static HAL_COLD int refused(const struct hal_copy *c, const struct hal_device *d
 {
 	if (wrong == hal_memory_unsafe)
 		return poisoned(c, dev, op);
-	return hal_fail(hal_memory_wrong(wrong), op, "%s: %s (%zu by %zu bytes, %p from %p)", which, wrong,
-			c->width, c->height, c->dst, c->src);
+	return hal_fail(hal_memory_wrong(wrong), op, "%s: %s (%zu by %zu bytes, %p from %p)", which,
+			wrong, c->width, c->height, c->dst, c->src);
 }
 
 /**

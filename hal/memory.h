@@ -14,7 +14,7 @@ enum hal_memory_kind {
 	HAL_MEMORY_HOST = 2,		/* pinned, ours */
 	HAL_MEMORY_REGISTERED = 3,	/* pinned, the caller's */
 	HAL_MEMORY_UNSAFE = 4,		/* device memory after an uncorrectable error */
-	HAL_MEMORY_GUARDED = 5,		/* device memory with which not all may be done: hal/vmm.h */
+	HAL_MEMORY_GUARDED = 5,		/* device memory that not all may use: hal/vmm.h */
 	HAL_MEMORY_APART = 6,		/* device memory without an address: hal/vmm.h */
 };
 

@@ -170,8 +170,8 @@ int hal_sys_unix_send(int sock, const void *buf, size_t size, int fd)
  * @fd: out: the descriptor that came with it, or -1; may be NULL: none is wanted
  *
  * Return: 0, -EAGAIN (nothing yet), -EPIPE (the other end is closed), -EPROTO (not of that size, or
- * with a descriptor that is not wanted), -EMFILE (a descriptor came, and there is none left for it),
- * or another negative errno.
+ * with a descriptor that is not wanted), -EMFILE (a descriptor came, and there is none left for
+ * it), or another negative errno.
  */
 int hal_sys_unix_recv(int sock, void *buf, size_t size, int *fd)
 {

@@ -2,9 +2,9 @@
 /*
  * The cache of device memory: what its files share.
  *
- * There is one cache for each device. Its lock is as a spin lock: no driver is called, nothing waited
- * for and nobody called back with it held. Who needs memory from the driver goes there without it,
- * and puts what he got into the heap.
+ * There is one cache for each device. Its lock is as a spin lock: no driver is called, nothing
+ * waited for and nobody called back with it held. Who needs memory from the driver goes there
+ * without it, and puts what he got into the heap.
  *
  * A lane is a stream that memory was allocated for, or that uses such memory; where private pools
  * are, there is a lane for each of them, too. Free blocks of a lane may be given out again to it at
@@ -485,8 +485,8 @@ struct rt_want {
 /* How much the driver is asked for. */
 size_t rt_segment_size(uint32_t kind, size_t size);
 /*
- * Gets memory from the driver and puts it into the heap. Not under the lock. Return: 0, -ENOMEM (the
- * device has none, or the limit is reached), or another error; the record is filled.
+ * Gets memory from the driver and puts it into the heap. Not under the lock. Return: 0, -ENOMEM
+ * (the device has none, or the limit is reached), or another error; the record is filled.
  */
 int rt_segment_get(const struct rt_want *w);
 /* The same for one block that goes back to the driver as it is freed. */
@@ -573,8 +573,8 @@ static inline void rt_trace(struct rt_cache *c, enum rt_trace_action action, uin
 /* ---- alloc_figures.c ---- */
 
 /*
- * Under the lock: what the short way has done is counted; and, after anything but the short way, all
- * figures are brought up to date. rt_cache_lock() does the first.
+ * Under the lock: what the short way has done is counted; and, after anything but the short way,
+ * all figures are brought up to date. rt_cache_lock() does the first.
  */
 void rt_figures_begin(struct rt_cache *c);
 void rt_figures(struct rt_cache *c);

@@ -2,8 +2,8 @@
 /*
  * The cache of device memory: allocating and freeing.
  *
- * The short way takes the lock, a block from a stack of its size, and brings the figures up to date.
- * Whatever is out of the ordinary is a bit in rt_cache.odd, or makes the stack empty.
+ * The short way takes the lock, a block from a stack of its size, and brings the figures up to
+ * date. Whatever is out of the ordinary is a bit in rt_cache.odd, or makes the stack empty.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -227,7 +227,7 @@ void rt_cache_unlock(struct rt_cache *c)
 		rt_segments_bury(dead);
 }
 
-/* ---- figures of the short way ----------------------------------------------------------------- */
+/* ---- figures of the short way --------------------------------------------------------------- */
 
 static inline void count_take(struct rt_cache *c, struct rt_kind *k, struct heap_block *b,
 			      size_t size)
@@ -298,7 +298,7 @@ static inline void count_quick_give(struct rt_cache *c, struct rt_kind *k,
 	}
 }
 
-/* ---- what is out of the ordinary ---------------------------------------------------------------- */
+/* ---- what is out of the ordinary ------------------------------------------------------------ */
 
 void rt_block_done(void *cache, struct heap_block *b)
 {
@@ -377,7 +377,7 @@ static void free_locked(struct rt_cache *c, struct heap_block *b)
 	rt_figures(c);
 }
 
-/* ---- allocating ------------------------------------------------------------------------------- */
+/* ---- allocating ----------------------------------------------------------------------------- */
 
 /* Up to the next of so many steps between two powers of two. */
 static size_t step_up(size_t s, uint32_t divisions)
@@ -509,7 +509,7 @@ NPU_API int npu_mem_alloc(size_t size, npu_stream stream, void **ptr)
 	return unlikely(err) ? err : alloc(size, stream, ptr, op);
 }
 
-/* ---- freeing ------------------------------------------------------------------------------------ */
+/* ---- freeing -------------------------------------------------------------------------------- */
 
 static int not_ours(const void *ptr, const char *op)
 {
@@ -628,7 +628,7 @@ int rt_lane_lock(struct rt_cache *c, uint64_t *life, const struct rt_lane_key *k
 	}
 }
 
-/* ---- other streams ------------------------------------------------------------------------------ */
+/* ---- other streams -------------------------------------------------------------------------- */
 
 static int record(struct rt_cache *c, void *ptr, const struct rt_lane_key *key, const char *op)
 {
@@ -700,7 +700,7 @@ NPU_API int npu_mem_erase_stream(void *ptr, npu_stream stream)
 	return c ? erase(c, ptr, h, op) : not_ours(ptr, op);
 }
 
-/* ---- giving back ---------------------------------------------------------------------------------- */
+/* ---- giving back ---------------------------------------------------------------------------- */
 
 NPU_API int npu_mem_empty_cache(int device)
 {

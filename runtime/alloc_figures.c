@@ -3,8 +3,9 @@
  * The figures of the cache.
  *
  * What is there now is counted by the heap. Sums of what was added are kept here, so that what was
- * taken away is the difference. Peaks are looked at when something has grown beyond what is known to
- * be no peak: the short way compares a few words (rt_kind.top, low), and comes here if it has to.
+ * taken away is the difference. Peaks are looked at when something has grown beyond what is known
+ * to be no peak: the short way compares a few words (rt_kind.top, low), and comes here if it has
+ * to.
  */
 #include "runtime/alloc.h"
 
@@ -68,8 +69,8 @@ static inline uint64_t all_room(const struct rt_cache *c, enum rt_family f)
 }
 
 /*
- * Each of these two looks at its own marks only: so marks are, after a while, where the figure turns,
- * and are not passed again.
+ * Each of these two looks at its own marks only: so marks are, after a while, where the figure
+ * turns, and are not passed again.
  */
 void rt_figures_top(struct rt_cache *c)
 {

@@ -285,7 +285,7 @@ int rt_grow_get(const struct rt_want *w)
 	return err;
 }
 
-/* ---- giving back ------------------------------------------------------------------------------ */
+/* ---- giving back ---------------------------------------------------------------------------- */
 
 /* Takes the free runs of a segment out of the heap, in front of a list of such. */
 static struct rt_run *collect(struct rt_cache *c, struct rt_segment *s, struct rt_run *out,

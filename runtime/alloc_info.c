@@ -199,7 +199,7 @@ NPU_API int npu_mem_get_fraction(int device, double *fraction)
 	return 0;
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
 /* Under the lock: the block in use that an address lies in, or NULL. */
 static const struct heap_block *block_at(const struct rt_cache *c, uintptr_t addr)

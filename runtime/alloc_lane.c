@@ -2,9 +2,9 @@
 /*
  * Lanes: streams that own free memory, and the queues of blocks that wait for streams.
  *
- * A block that other lanes use carries a list of uses. When it is freed, each use becomes an entry in
- * the queue of its lane, with the number of the last task that was submitted there until then; as
- * those numbers only grow, a queue is done from its head on.
+ * A block that other lanes use carries a list of uses. When it is freed, each use becomes an entry
+ * in the queue of its lane, with the number of the last task that was submitted there until then;
+ * as those numbers only grow, a queue is done from its head on.
  */
 #include <stdlib.h>
 

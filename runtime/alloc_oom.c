@@ -194,7 +194,7 @@ static bool call_all(struct hooks *l, int device, int (*fn)(const struct hook *h
 	return any;
 }
 
-/* ---- giving back ------------------------------------------------------------------------------- */
+/* ---- giving back ---------------------------------------------------------------------------- */
 
 NPU_API int npu_mem_add_reclaim(npu_mem_reclaim_fn *fn, void *arg, uint64_t *id)
 {
@@ -237,7 +237,7 @@ bool rt_reclaim(int device, size_t size, bool *called)
 	return call_all(&reclaims, device, call_reclaim, &s, called);
 }
 
-/* ---- being told --------------------------------------------------------------------------------- */
+/* ---- being told ----------------------------------------------------------------------------- */
 
 NPU_API int npu_mem_observe_oom(int device, npu_mem_oom_fn *fn, void *arg, uint64_t *id)
 {
@@ -267,7 +267,7 @@ static int call_oom(const struct hook *h, const void *what)
 	return 0;
 }
 
-/* ---- the error ------------------------------------------------------------------------------------ */
+/* ---- the error ------------------------------------------------------------------------------ */
 
 /* Bytes as options write them: up to four digits, and K, M, G or T. */
 static const char *size_text(char buf[16], uint64_t bytes)

@@ -14,7 +14,7 @@ _Atomic uint64_t rt_pinned_taken;
 /* What a process had whose child this is: nothing points there any more. */
 static struct rt_pinned *inherited[RT_DEVICES];
 
-/* ---- one for each device ---------------------------------------------------------------------- */
+/* ---- one for each device -------------------------------------------------------------------- */
 
 /* Begins anew. Of one that nobody else knows, or under its lock. */
 static void begin(struct rt_pinned *p)
@@ -118,7 +118,7 @@ void rt_pinned_reap_slow(struct rt_pinned *p, uint32_t most)
 	rt_lanes_reap(&p->lanes, most, waited, p);
 }
 
-/* ---- allocating ----------------------------------------------------------------------------------- */
+/* ---- allocating ----------------------------------------------------------------------------- */
 
 static inline int alloc(size_t size, void **ptr, const char *op)
 {
@@ -161,7 +161,7 @@ NPU_API int npu_host_alloc(size_t size, void **ptr)
 	return unlikely(err) ? err : alloc(size, ptr, op);
 }
 
-/* ---- freeing --------------------------------------------------------------------------------------- */
+/* ---- freeing -------------------------------------------------------------------------------- */
 
 static int not_ours(const void *ptr, const char *op)
 {
@@ -218,7 +218,7 @@ NPU_API int npu_host_free(void *ptr)
 	return 0;
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------ */
+/* ---- streams -------------------------------------------------------------------------------- */
 
 /**
  * struct made - what a record may need, made without the lock

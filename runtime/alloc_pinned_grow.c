@@ -44,7 +44,7 @@ static void stat_add(struct npu_mem_stat *s, uint64_t n)
 		s->peak = s->current;
 }
 
-/* ---- what the system gives and gets back -------------------------------------------------------- */
+/* ---- what the system gives and gets back ---------------------------------------------------- */
 
 static void time_add(struct npu_host_time *t, uint64_t ns)
 {
@@ -239,7 +239,7 @@ static int grow_any(struct request *r)
 	return err == -ENOMEM ? grow(r, (size_t)hal_align_up(r->size, RT_PINNED_LARGE_UNIT)) : err;
 }
 
-/* ---- when there is none -------------------------------------------------------------------------- */
+/* ---- when there is none --------------------------------------------------------------------- */
 
 static bool release_all(void)
 {
@@ -326,7 +326,7 @@ static int no_memory(struct request *r)
 			(unsigned long long)cached, (unsigned long long)waiting, why);
 }
 
-/* ---- allocating ----------------------------------------------------------------------------------- */
+/* ---- allocating ----------------------------------------------------------------------------- */
 
 /* Return: 0, -ENOENT: there is none, or another error. */
 static int search(struct request *r, void **ptr)

@@ -4,7 +4,7 @@
  */
 #include "runtime/pinned.h"
 
-/* ---- what there is --------------------------------------------------------------------------------------- */
+/* ---- what there is -------------------------------------------------------------------------- */
 
 /* Under the lock: the block in use that an address lies in, or NULL. */
 static const struct heap_block *block_at(const struct rt_pinned *p, uintptr_t addr)

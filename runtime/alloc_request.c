@@ -2,8 +2,8 @@
 /*
  * The cache of device memory: what a request goes through for which there was no block at hand.
  *
- * First whatever is free is searched for. Then comes one rescue after the other, and after each that
- * has had an effect the search starts again from the top.
+ * First whatever is free is searched for. Then comes one rescue after the other, and after each
+ * that has had an effect the search starts again from the top.
  */
 #include <pthread.h>
 
@@ -137,7 +137,7 @@ static int search(struct request *r, void **ptr)
 	return b ? 0 : -ENOENT;
 }
 
-/* ---- when there is nothing free ------------------------------------------------------------------ */
+/* ---- when there is nothing free ------------------------------------------------------------- */
 
 /* Segments that were idle for longer than most, if more than the threshold is in use. */
 static bool collect(struct request *r)

@@ -2,8 +2,8 @@
 /*
  * Segments: memory that the cache gets from the driver, and gives back.
  *
- * What is to be given back is taken out of the heap first, so that nobody is given it meanwhile, and
- * goes to the driver once the streams that used it last have done all that they had been told
+ * What is to be given back is taken out of the heap first, so that nobody is given it meanwhile,
+ * and goes to the driver once the streams that used it last have done all that they had been told
  * until then.
  */
 #include <stdlib.h>

@@ -61,7 +61,7 @@ void rt_sleep_free(struct rt_sleep *s)
 	free(s);
 }
 
-/* ---- what there is ---------------------------------------------------------------------------- */
+/* ---- what there is -------------------------------------------------------------------------- */
 
 static bool kept(const struct heap_block *b, const struct tags *drop)
 {
@@ -131,7 +131,7 @@ static int list(struct rt_cache *c, struct rt_sleep *s, const struct tags *drop,
 	}
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* Copies all that is kept there or back. */
 static int copy(const struct rt_sleep *s, bool back)
@@ -211,7 +211,7 @@ static int unmap_all(struct rt_cache *c, const struct rt_sleep *s, const char *o
 	return err;
 }
 
-/* ---- to sleep ------------------------------------------------------------------------------------ */
+/* ---- to sleep ------------------------------------------------------------------------------- */
 
 /* Waits for streams of other devices that use freed blocks. */
 static int wait_others(struct rt_cache *c, uint64_t deadline, const char *op)
@@ -346,7 +346,7 @@ static int wake_up(struct rt_cache *c, const char *op)
 	return conclude(c, s, s->life, err, err, op);
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------ */
 
 static int enter(int device, const char *op, struct rt_cache **c)
 {

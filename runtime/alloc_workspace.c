@@ -58,7 +58,7 @@ static struct spaces all[RT_DEVICES];
 /* What a process had whose child this is: nothing points there any more. */
 static struct spaces inherited[RT_DEVICES];
 
-/* ---- under the lock --------------------------------------------------------------------------- */
+/* ---- under the lock ------------------------------------------------------------------------- */
 
 static struct space **find_locked(struct spaces *d, uint64_t stream)
 {
@@ -112,7 +112,7 @@ static struct block *sweep_locked(struct spaces *d, bool every, struct space **g
 	return out;
 }
 
-/* ---- not under the lock ------------------------------------------------------------------------- */
+/* ---- not under the lock --------------------------------------------------------------------- */
 
 static void spaces_free(struct space *s)
 {
@@ -200,7 +200,7 @@ void rt_workspace_fork_child(void)
 	}
 }
 
-/* ---- getting one ---------------------------------------------------------------------------------- */
+/* ---- getting one ---------------------------------------------------------------------------- */
 
 /**
  * struct need - what a request may need, made without the lock
@@ -347,7 +347,7 @@ NPU_API int npu_workspace_put(npu_stream stream)
 	return used ? 0 : hal_fail(-EINVAL, op, "nobody uses the workspace of this stream");
 }
 
-/* ---- what there is ----------------------------------------------------------------------------------- */
+/* ---- what there is -------------------------------------------------------------------------- */
 
 static int of_device(int device, const char *op, int *d)
 {

@@ -19,8 +19,8 @@
  * @inside: that thread is inside, or looks whether it may be
  * @lock: what the others take, and that thread, once it is not the owner any more
  * @fast: the holder is the owner; the holder's
- * @revoking: a thread takes the privilege away, and nobody else takes @lock for good meanwhile; under
- *	@lock, as those below
+ * @revoking: a thread takes the privilege away, and nobody else takes @lock for good meanwhile;
+ *	under @lock, as those below
  * @last: who had @lock last
  * @streak: how often in a row
  * @patience: how often that has to be; grows with each privilege that was taken away
@@ -51,8 +51,8 @@ static inline void rt_bias_lock(struct rt_bias *l)
 	/* relaxed: only this thread makes them equal */
 	if (likely(hal_load_relaxed(&l->owner) == self)) {
 		/*
-		 * relaxed: who takes the privilege away makes this thread pass a barrier between the
-		 * store and the load, so that one of the two sees the other
+		 * relaxed: who takes the privilege away makes this thread pass a barrier between
+		 * the store and the load, so that one of the two sees the other
 		 */
 		hal_store_relaxed(&l->inside, 1);
 		atomic_signal_fence(memory_order_seq_cst);

@@ -2,9 +2,9 @@
 /*
  * The block heap.
  *
- * Bins are as in a two-level segregated fit: a row for each power of two, HEAP_STEPS linear steps in
- * it, a bitmap for each, so that the next bin with a block is found by two scans of a word. Within
- * the first bin the smallest block that is large enough is looked for, not for long.
+ * Bins are as in a two-level segregated fit: a row for each power of two, HEAP_STEPS linear steps
+ * in it, a bitmap for each, so that the next bin with a block is found by two scans of a word.
+ * Within the first bin the smallest block that is large enough is looked for, not for long.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -536,7 +536,7 @@ struct heap_block *heap_block_at(const struct heap_segment *seg, uintptr_t addr)
 	return b;
 }
 
-/* ---- addresses without memory ------------------------------------------------------------------ */
+/* ---- addresses without memory --------------------------------------------------------------- */
 
 /* Cuts a block that has no memory in two; the upper one is returned. */
 static struct heap_block *cut_away(struct heap *h, struct heap_block *b, size_t size)

@@ -21,7 +21,7 @@
 /* All sizes and addresses are multiples of this. */
 #define HEAP_UNIT 512u
 #define HEAP_UNIT_SHIFT 9
-/* Bins: HEAP_STEPS of each power of two, up to HEAP_SIZE_MAX. Up to 16 KiB each size has its own. */
+/* Bins: HEAP_STEPS of each power of two, up to HEAP_SIZE_MAX. To 16 KiB each size has its own. */
 #define HEAP_STEPS 32u
 #define HEAP_STEP_SHIFT 5
 #define HEAP_ROWS 27u

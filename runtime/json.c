@@ -27,7 +27,8 @@ static void put(struct rt_json *j, const char *text, size_t size)
 static size_t utf8(const unsigned char *s)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+	size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 :
+		   s[0] >> 3 == 30 ? 4 : 0;
 	uint32_t c = n < 2 ? s[0] : s[0] & (0x7fu >> n);
 	size_t i;
 

@@ -64,7 +64,7 @@ struct rt_past_events {
 
 /* Under the lock: notes a snapshot; and all that there is until now. */
 void rt_history_mark(struct rt_cache *c, struct rt_past_events *p);
-/* The next events, those left out that are not kept any more. Not under the lock. Return: how many. */
+/* The next events, without those not kept any more. Not under the lock. Return: how many. */
 uint32_t rt_history_read(struct rt_cache *c, struct rt_past_events *p, struct rt_event *out,
 			 uint32_t room);
 

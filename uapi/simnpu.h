@@ -326,8 +326,8 @@ struct simnpu_window {
  * @size: out: bytes of memory, else 0
  * @to: in: of memory: simnpu_info.number of the process that it is for, 0: of none
  * @to_slot: in: simnpu_info.slot of that process
- * @share: out: what that process says in simnpu_import.share; in: not 0, and @to is 0: this is taken
- *	back, as that process did not get the descriptor, and nothing else is done
+ * @share: out: what that process says in simnpu_import.share; in: not 0, and @to is 0: this is
+ *	taken back, as that process did not get the descriptor, and nothing else is done
  *
  * Memory is that of MEM_CREATE, without flags or with SIMNPU_MEM_PHYSICAL, which has no @to, of a
  * named instance. What @to is for: the memory counts as long as somebody has it, whoever has freed
@@ -1010,9 +1010,9 @@ struct simnpu_instance_slot {
  * @device: number of the device
  * @orphan: not 0: its owner has freed it
  *
- * Written by the owner, under the lock of the accounts, before the other one gets it, and set free by
- * that one. One whose importer is dead is free. Memory that is freed, or whose owner is dead, counts
- * until no other one has it.
+ * Written by the owner, under the lock of the accounts, before the other one gets it, and set free
+ * by that one. One whose importer is dead is free. Memory that is freed, or whose owner is dead,
+ * counts until no other one has it.
  */
 struct simnpu_instance_share {
 	__u64 importer;

@@ -361,13 +361,14 @@ NPU_API int npu_mem_remove_reclaim(uint64_t id);
 /**
  * npu_host_alloc() - allocate pinned host memory from a cache
  * @size: bytes; 0 gives NULL and success
- * @ptr: out: the memory, not initialised, aligned to 512 bytes, above 1 MiB to 4096; NULL on failure
+ * @ptr: out: the memory, not initialised, aligned to 512 bytes, above 1 MiB to 4096; NULL on
+ *	failure
  *
  * The cache is that of the current device, which pins the memory; copies of all devices may use it.
  * A block is at most 511 bytes larger than the request, above 1 MiB at most 4095. When no memory is
- * left, or the option pinned_limit_mb is reached, what is free goes back to the system, then streams
- * are waited for that use freed blocks. Memory that the limit on locked memory does not allow to be
- * locked is as npu_malloc_host() says.
+ * left, or the option pinned_limit_mb is reached, what is free goes back to the system, then
+ * streams are waited for that use freed blocks. Memory that the limit on locked memory does not
+ * allow to be locked is as npu_malloc_host() says.
  * Context: any thread. Inside a callback of a stream nothing is waited for, so that more may fail.
  * Return: 0, -EINVAL (NULL), -ENOMEM, -ENODEV, -EIO (the device has a fault), -EOPNOTSUPP, -ECHILD,
  * -ENOTCONN, -ESTALE (the device was closed meanwhile), -ESHUTDOWN (finalizing, or the device is
@@ -410,8 +411,8 @@ NPU_API int npu_host_empty_cache(int device);
 /**
  * npu_host_is_pinned() - whether memory is pinned
  * @ptr: any pointer
- * @pinned: out: 1: npu_host_alloc(), npu_malloc_host() or npu_host_register() has made it so, and it
- *	was not freed; else 0, as always while the library is not initialised
+ * @pinned: out: 1: npu_host_alloc(), npu_malloc_host() or npu_host_register() has made it so, and
+ *	it was not freed; else 0, as always while the library is not initialised
  *
  * Context: any thread, any state; initialises nothing.
  * Return: 0, -EINVAL (NULL).
@@ -491,7 +492,7 @@ NPU_API int npu_host_reset_peak(int device);
  */
 NPU_API int npu_host_reset_accumulated(int device);
 
-/* ---- workspaces --------------------------------------------------------------------------------- */
+/* ---- workspaces ----------------------------------------------------------------------------- */
 
 /**
  * npu_workspace_get() - scratch memory of a stream
@@ -499,9 +500,9 @@ NPU_API int npu_host_reset_accumulated(int device);
  * @size: bytes, not 0
  * @ptr: out: the memory, as of npu_mem_alloc() for the stream; NULL on failure
  *
- * The same memory each time, as long as it is large enough; else a larger one, and the one before is
- * kept for those who have not called npu_workspace_put() yet. What is in it is lost with the next
- * call for the stream. If there is no memory for a larger one, the old one stays as it is.
+ * The same memory each time, as long as it is large enough; else a larger one, and the one before
+ * is kept for those who have not called npu_workspace_put() yet. What is in it is lost with the
+ * next call for the stream. If there is no memory for a larger one, the old one stays as it is.
  * Return: 0, -EINVAL (NULL, or size is 0), or as npu_mem_alloc().
  */
 NPU_API int npu_workspace_get(npu_stream stream, size_t size, void **ptr);

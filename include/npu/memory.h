@@ -75,8 +75,8 @@ NPU_API int npu_free_host(void *ptr);
  * @size: bytes, not 0
  * @flags: 0
  *
- * It may lie in several mappings, beside other registered memory, and share pages with it, which stay
- * pinned as long as one of the two is registered. Memory of which a byte is registered is not
+ * It may lie in several mappings, beside other registered memory, and share pages with it, which
+ * stay pinned as long as one of the two is registered. Memory of which a byte is registered is not
  * registered again: the same range, one that overlaps it, a part of it and what is around it are
  * all -EEXIST, and change nothing. All of the range is registered or none. It ends with its device,
  * and with npu_host_unregister(); not when the program unmaps it: until then what it maps there is
@@ -92,7 +92,8 @@ NPU_API int npu_host_register(void *ptr, size_t size, uint32_t flags);
  * @ptr: as it was registered; it may be unmapped already
  *
  * At once and without waiting: wait for the tasks that use it first.
- * Return: 0, -EINVAL (not the start of what is registered: inside it, unknown, or undone already), -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * Return: 0, -EINVAL (not the start of what is registered: inside it, unknown, or undone already),
+ * -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_host_unregister(void *ptr);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleep and wake: all device memory of the cache is given back while the process stays up. Addresses
- * stay, and so does what is in the blocks, unless it is to be dropped. Needs the option mem_growable.
+ * Sleep and wake: all device memory of the cache is given back while the process stays up.
+ * Addresses stay, and so does what is in the blocks, unless it is to be dropped. Needs the option
+ * mem_growable.
  */
 #ifndef NPU_SLEEP_H
 #define NPU_SLEEP_H
@@ -41,8 +42,8 @@ NPU_API int npu_mem_set_tag(void *ptr, uint32_t tag);
  * When it fails, all is as it was. A reset of the device ends the sleep.
  * Return: 0, -EINVAL (NULL with a count, a bad time-out, a tag that is none), -ENODEV (no such
  * device), -EOPNOTSUPP (some memory was not allocated with mem_growable), -ETIMEDOUT, -ENOMEM (of
- * the host), -EDEADLK (inside a callback), -ESTALE (the device was closed meanwhile), the failure of
- * a task or of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * the host), -EDEADLK (inside a callback), -ESTALE (the device was closed meanwhile), the failure
+ * of a task or of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_mem_sleep(int device, const uint32_t *drop, uint32_t count, int64_t timeout_ms);
 

@@ -47,8 +47,8 @@ enum npu_mem_history_mode {
  * @entries: how many events are kept, the last ones, from 1 to NPU_MEM_HISTORY_MAX; an event takes
  *	40 bytes. With NPU_MEM_HISTORY_OFF: 0
  *
- * What was kept before is gone, also when it fails for want of memory. Allocations take the long way
- * as long as history is kept, through a reset of the device and the end of the library, too.
+ * What was kept before is gone, also when it fails for want of memory. Allocations take the long
+ * way as long as history is kept, through a reset of the device and the end of the library, too.
  * Return: 0, -EINVAL (unknown mode, or number of entries), -ENODEV (no such device), -ENOMEM,
  * -EOPNOTSUPP (built without), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */

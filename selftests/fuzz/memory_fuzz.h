@@ -2,9 +2,9 @@
 /*
  * The cache of device memory against a shadow model of it.
  *
- * The model knows each block: where it is, whose it is, which streams use it, and what it waits for.
- * Streams are held by a device that does nothing else: a stream that is held has not done its work,
- * and any other one has. So the model knows at any time what the cache has to say.
+ * The model knows each block: where it is, whose it is, which streams use it, and what it waits
+ * for. Streams are held by a device that does nothing else: a stream that is held has not done its
+ * work, and any other one has. So the model knows at any time what the cache has to say.
  */
 #ifndef SELFTESTS_FUZZ_MEMORY_FUZZ_H
 #define SELFTESTS_FUZZ_MEMORY_FUZZ_H

@@ -88,7 +88,7 @@ TEST_F_TIMEOUT(memory, one_after_the_other, SECONDS)
 	TH_LOG("%llu operations", (unsigned long long)mf.op);
 }
 
-/* ---- all at once --------------------------------------------------------------------------------- */
+/* ---- all at once ---------------------------------------------------------------------------- */
 
 TEST_F_TIMEOUT(memory, all_at_once, SECONDS)
 {

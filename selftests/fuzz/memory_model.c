@@ -278,7 +278,7 @@ static void compare_kind(uint32_t dev, uint32_t k, const struct npu_mem_stats *s
 		 s->inactive_split_bytes[k].current, "device %u, kind %u", dev, k);
 }
 
-/* ---- what a snapshot says ---------------------------------------------------------------------- */
+/* ---- what a snapshot says ------------------------------------------------------------------- */
 
 #define SHOT ".segments[].blocks[]"
 

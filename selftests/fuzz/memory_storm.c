@@ -77,7 +77,7 @@ static void check_alone_locked(const char *ptr, size_t bytes)
 			 o->state == MF_LIVE ? "is in use" : "waits");
 }
 
-/* ---- what is done ------------------------------------------------------------------------------ */
+/* ---- what is done --------------------------------------------------------------------------- */
 
 static void alloc(struct worker *w)
 {
@@ -269,7 +269,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* ---- when all is quiet --------------------------------------------------------------------------- */
+/* ---- when all is quiet ---------------------------------------------------------------------- */
 
 static void check_sums(uint32_t dev)
 {

@@ -533,7 +533,7 @@ TEST_F(alloc, sizes_of_structures)
 	EXPECT_EQ(-EINVAL, npu_mem_get_block(NULL, (struct npu_mem_block *)&none));
 }
 
-/* ---- no memory (H24) -------------------------------------------------------------------------- */
+/* ---- no memory (H24) ------------------------------------------------------------------------ */
 
 static struct npu_mem_oom told;
 static int tellings;
@@ -738,7 +738,7 @@ TEST_F(alloc, the_last_bytes)
 	OK(npu_free(raw));
 }
 
-/* ---- options ---------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 FIXTURE(alloc_options) {
 	npu_stream s;
@@ -858,7 +858,7 @@ TEST_F(alloc_options, gc)
 	OK(npu_mem_free(q));
 }
 
-/* ---- segments that grow ------------------------------------------------------------------------ */
+/* ---- segments that grow --------------------------------------------------------------------- */
 
 TEST_F(alloc_options, growable)
 {
@@ -1010,7 +1010,7 @@ TEST_F_TIMEOUT(alloc_options, pairs, 120)
 		}
 }
 
-/* ---- threads (H26) ---------------------------------------------------------------------------- */
+/* ---- threads (H26) -------------------------------------------------------------------------- */
 
 #define THREADS 16
 #define SLOTS 12

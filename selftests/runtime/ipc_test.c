@@ -680,8 +680,8 @@ static int round_trip(void)
 }
 
 /*
- * Whether so much is free, and no descriptor is left: beyond those of the thread that hands out, its
- * socket and what stops it. It may still be closing what it had for the last one.
+ * Whether so much is free, and no descriptor is left: beyond those of the thread that hands out,
+ * its socket and what stops it. It may still be closing what it had for the last one.
  */
 static bool soon(size_t bytes, int n)
 {
@@ -699,7 +699,7 @@ static bool soon(size_t bytes, int n)
 	return ok;
 }
 
-/* Each call of each kind fails once: a clear error, or none; nothing is left, and then all works. */
+/* Each call of each kind fails once: a clear error, or none; nothing is left, then all works. */
 TEST_F_TIMEOUT(ipc, each_step_fails, 300)
 {
 	static const char *const steps[] = {

@@ -3,8 +3,8 @@
  * The cache of device memory: a block is allocated and freed; 64 live blocks of mixed sizes are
  * replaced at random; two threads do the first on one device, and on one each.
  *
- * Limits: a list of free pieces for each power of two, behind a spin lock; of the threads, one thread
- * alone.
+ * Limits: a list of free pieces for each power of two, behind a spin lock; of the threads, one
+ * thread alone.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -136,7 +136,7 @@ static void bare_end(struct allocs *s)
 		}
 }
 
-/* ---- ours ------------------------------------------------------------------------------------- */
+/* ---- ours ----------------------------------------------------------------------------------- */
 
 static int pairs(npu_stream stream, size_t size, unsigned int calls)
 {
@@ -217,7 +217,7 @@ static int run_alloc(struct bench *b)
 	return bench_dev_close(&s.d, "alloc") ? -EIO : err;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 /**
  * struct share - what a thread does
