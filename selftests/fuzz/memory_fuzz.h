@@ -42,11 +42,13 @@ enum mf_state {
  * @asked: those that were asked for
  * @uses: a bit for each stream that was recorded; of a block that waits: that is waited for
  * @mark: what was written to its first and last bytes, 0: nothing
+ * @tag: npu_mem_set_tag()
  */
 struct mf_block {
 	uint32_t state;
 	uint32_t dev;
 	uint32_t kind;
+	uint32_t tag;
 	bool plain;
 	uint64_t stream;
 	char *ptr;
@@ -110,6 +112,8 @@ struct mf_figures {
  * @split: option mem_max_split_mb
  * @gc: option mem_gc_threshold
  * @caching: option mem_caching
+ * @growable: option mem_growable
+ * @asleep: memory of the device sleeps
  * @reclaims: functions of npu_mem_add_reclaim() free something
  */
 struct mf {
@@ -125,6 +129,8 @@ struct mf {
 	uint32_t split;
 	uint32_t gc;
 	bool caching;
+	bool growable;
+	bool asleep[MF_DEVICES];
 	bool reclaims;
 };
 
@@ -202,6 +208,21 @@ void mf_end(void);
 void mf_compare_all(void);
 /* One operation. */
 void mf_step(void);
+
+/* Bytes of the device that nobody has. */
+size_t mf_device_free(uint32_t dev);
+/* No stream is held any more. */
+void mf_calm(void);
+
+/* ---- memory_sleep.c: memory that is given back for a while ---- */
+
+/* Tags that blocks get, from 1 on. */
+#define MF_TAGS 3
+void mf_tag(uint32_t dev);
+/* To sleep, if it can; or it is tried, and nothing has changed. */
+void mf_sleep(uint32_t dev);
+/* Wakes it, perhaps not at the first attempt. */
+void mf_wake(uint32_t dev);
 
 /* ---- memory_storm.c: all at once ---- */
 

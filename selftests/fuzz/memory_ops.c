@@ -50,13 +50,21 @@ static void unhold(uint32_t i)
 	mf_done(i);
 }
 
-static bool calm(void)
+void mf_calm(void)
 {
 	uint32_t i;
 
 	for (i = 0; i < MF_STREAMS; i++)
 		unhold(i);
-	return true;
+}
+
+/* A poll of one that is held ends at once. */
+static void wait(uint32_t i)
+{
+	bool held = mf.stream[i].hold >= 0;
+	int err = npu_stream_sync(mf.stream[i].h, held ? 0 : WAIT_MS);
+
+	MF_CHECK(err == (held ? -ETIMEDOUT : 0), "stream %u: %d", i, err);
 }
 
 static void stream_replace(uint32_t i)
@@ -109,7 +117,7 @@ static struct mf_block *unused(void)
 	return NULL;
 }
 
-static size_t device_free(uint32_t dev)
+size_t mf_device_free(uint32_t dev)
 {
 	size_t fre = 0;
 
@@ -143,16 +151,20 @@ static struct mf_block *alloc(size_t size, uint32_t i, bool refused)
 
 	if (!b)
 		return NULL;
-	if (device_free(i % MF_DEVICES) < ROOM)
-		calm();
+	if (mf_device_free(i % MF_DEVICES) < ROOM)
+		mf_calm();
 	err = try_alloc(size, i, &ptr);
+	if (mf.asleep[i % MF_DEVICES]) {
+		MF_CHECK(err == -EBUSY, "%d", err);
+		return NULL;
+	}
 	MF_CHECK(!err || err == -ENOMEM, "%d", err);
 	/* what a reclaim function has freed may wait, so that this one is not free */
 	b = unused();
 	if (err) {
 		MF_CHECK(refused || mf_rounded(size) + (4u << 20) + 2 * mf.align >
-			 device_free(i % MF_DEVICES), "%zu bytes of %zu", size,
-			 device_free(i % MF_DEVICES));
+			 mf_device_free(i % MF_DEVICES), "%zu bytes of %zu", size,
+			 mf_device_free(i % MF_DEVICES));
 		return NULL;
 	}
 	MF_CHECK(b, "all blocks wait");
@@ -222,13 +234,15 @@ static void free_twice(uint32_t dev)
 
 static void driver_fails(uint32_t i)
 {
-	calm();
+	if (mf.asleep[i % MF_DEVICES])
+		return;
+	mf_calm();
 	simnpu_test_fail(SIMNPU_FAIL_MEMORY, 1 + below(2), below(3), 0);
 	alloc(mf_size(&mf.rng) * 2, i, true);
 	simnpu_test_fail(SIMNPU_FAIL_MEMORY, 0, 0, 0);
 	mf_compare(i % MF_DEVICES);
 	MF_CHECK(alloc(1 + below(4096), i, false) || !unused() ||
-		 device_free(i % MF_DEVICES) < ROOM, "after a failure");
+		 mf_device_free(i % MF_DEVICES) < ROOM, "after a failure");
 }
 
 static void limited(uint32_t i)
@@ -237,7 +251,9 @@ static void limited(uint32_t i)
 	int d = (int)(i % MF_DEVICES);
 	size_t total;
 
-	calm();
+	if (mf.asleep[d])
+		return;
+	mf_calm();
 	MF_CHECK(!npu_mem_get_stats(d, &s), "device %d", d);
 	MF_CHECK(!npu_device_mem_info(d, NULL, &total), "device %d", d);
 	MF_CHECK(!npu_mem_set_fraction(d, (double)s.reserved_bytes[0].current / (double)total),
@@ -254,11 +270,12 @@ static void trim(uint32_t dev)
 {
 	struct npu_mem_stats s = { .size = sizeof(s) };
 
-	calm();
+	mf_calm();
 	MF_CHECK(!npu_mem_empty_cache((int)dev), "device %u", dev);
 	mf_compare(dev);
 	MF_CHECK(!npu_mem_get_stats((int)dev, &s), "device %u", dev);
-	MF_CHECK(s.cached_bytes == s.inactive_split_bytes[0].current, "device %u: %llu", dev,
+	MF_CHECK(mf.asleep[dev] || s.cached_bytes == s.inactive_split_bytes[0].current,
+		 "device %u: %llu", dev,
 		 (unsigned long long)s.cached_bytes);
 }
 
@@ -278,10 +295,11 @@ static void reset(uint32_t dev)
 	char *ptr = b ? b->ptr : NULL;
 	uint32_t i;
 
-	calm();
+	mf_calm();
 	MF_CHECK(!npu_device_reset((int)dev, WAIT_MS), "device %u", dev);
 	MF_CHECK(!ptr || npu_mem_free(ptr) == -EINVAL, "%p", ptr);
 	mf_lost(dev);
+	mf.asleep[dev] = false;
 	for (i = dev; i < MF_STREAMS; i += MF_DEVICES) {
 		mf_gone(i);
 		stream_make(i);
@@ -315,12 +333,15 @@ void mf_begin(bool reclaims)
 	mf.caching = below(8) != 0;
 	mf.align = aligns[below(ARRAY_SIZE(aligns))];
 	mf.divisions = below(2) ? 1u << below(6) : 0;
-	mf.split = below(3) ? 0 : 20;
-	mf.gc = below(3) ? 0 : 1 + below(60);
+	mf.growable = below(2);
+	mf.split = mf.growable || below(3) ? 0 : 20;
+	mf.gc = mf.growable || below(3) ? 0 : 1 + below(60);
+	memset(mf.asleep, 0, sizeof(mf.asleep));
 	option("simnpu_devices", MF_DEVICES + MF_HOLDS);
 	MF_CHECK(!npu_option_set("simnpu_memory", "192M"), "simnpu_memory");
 	option("op_timeout_ms", 3000);
 	option("mem_caching", mf.caching);
+	option("mem_growable", mf.growable);
 	option("mem_block_align", (uint32_t)mf.align);
 	option("mem_roundup_power2_divisions", mf.divisions);
 	option("mem_max_split_mb", mf.split);
@@ -340,7 +361,7 @@ void mf_compare_all(void)
 {
 	uint32_t dev;
 
-	calm();
+	mf_calm();
 	for (dev = 0; dev < MF_DEVICES; dev++)
 		mf_compare(dev);
 }
@@ -350,14 +371,16 @@ void mf_end(void)
 	struct npu_mem_stats s = { .size = sizeof(s) };
 	uint32_t dev;
 
-	calm();
+	mf_calm();
 	for (dev = 0; dev < MF_DEVICES; dev++) {
+		mf_wake(dev);
 		while (mf.fig[dev][MF_KINDS].blocks)
 			do_free(dev);
 		MF_CHECK(!npu_mem_empty_cache((int)dev), "device %u", dev);
 		MF_CHECK(!npu_mem_get_stats((int)dev, &s), "device %u", dev);
-		MF_CHECK(!s.reserved_bytes[0].current && !s.segment[0].current, "device %u: %llu",
-			 dev, (unsigned long long)s.reserved_bytes[0].current);
+		/* of growable ones the addresses stay */
+		MF_CHECK(!s.reserved_bytes[0].current && (mf.growable || !s.segment[0].current),
+			 "device %u: %llu", dev, (unsigned long long)s.reserved_bytes[0].current);
 	}
 	MF_CHECK(!npu_mem_remove_reclaim(reclaim_id), "reclaim");
 	mf_holds_end();
@@ -368,7 +391,7 @@ void mf_end(void)
 
 static void rare(uint32_t dev, uint32_t stream)
 {
-	switch (below(16)) {
+	switch (below(20)) {
 	case 0:
 	case 1:
 		trim(dev);
@@ -404,6 +427,19 @@ static void rare(uint32_t dev, uint32_t stream)
 		break;
 	case 12:
 		free_twice(dev);
+		break;
+	case 13:
+		mf_sleep(dev);
+		break;
+	case 14:
+	case 15:
+		mf_wake(dev);
+		break;
+	case 16:
+		mf_tag(dev);
+		break;
+	case 17:
+		wait(stream);
 		break;
 	default:
 		refuse(dev);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * All at once: sixteen threads that allocate, free, record and trim as they like, and one that
+ * All at once: sixteen threads that allocate, free, record, trim and sleep as they like, and one that
  * lets held streams go. Which blocks there are is known at any moment, if not what each has to wait
  * for: no new one may lie over any of them.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Somebody is about to do something with the block. */
 static bool busy[MF_BLOCKS];
+/* awake Protects: what is in blocks of a device; who lets its memory sleep has it alone. */
+static pthread_rwlock_t awake[MF_DEVICES] = {
+	PTHREAD_RWLOCK_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER,
+};
 static _Atomic bool over;
 
 /**
@@ -89,7 +94,7 @@ static void alloc(struct worker *w)
 	int err;
 
 	err = npu_mem_alloc(size, mf.stream[s].h, &ptr);
-	MF_CHECK(!err || err == -ENOMEM, "%d", err);
+	MF_CHECK(!err || err == -ENOMEM || err == -EBUSY, "%d", err);
 	if (err)
 		return;
 	MF_CHECK(!npu_mem_get_block(ptr, &i) && i.base == ptr && i.bytes >= size, "%p", ptr);
@@ -108,8 +113,11 @@ static void alloc(struct worker *w)
 		MF_CHECK(!npu_mem_free(ptr), "%p", ptr);
 		return;
 	}
-	if (!mf_below(&w->rng, 8))
+	if (!mf_below(&w->rng, 8)) {
+		pthread_rwlock_rdlock(&awake[b->dev]);
 		mf_mark(b, mf_random(&w->rng) | 1);
+		pthread_rwlock_unlock(&awake[b->dev]);
+	}
 	unbusy(b);
 }
 
@@ -123,7 +131,9 @@ static void give(struct worker *w)
 	pthread_mutex_unlock(&lock);
 	if (!b)
 		return;
+	pthread_rwlock_rdlock(&awake[b->dev]);
 	mf_look(b);
+	pthread_rwlock_unlock(&awake[b->dev]);
 	pthread_mutex_lock(&lock);
 	for (i = 0; i < MF_STREAMS; i++)
 		if (b->uses & 1u << i && mf.stream[i].hold >= 0)
@@ -202,6 +212,22 @@ static void *opener(void *arg)
 	return arg;
 }
 
+/* Held streams may keep it from falling asleep. */
+static void nap(struct worker *w)
+{
+	uint32_t d = mf_below(&w->rng, MF_DEVICES);
+	int err;
+
+	pthread_rwlock_wrlock(&awake[d]);
+	err = npu_mem_sleep((int)d, NULL, 0, 20);
+	MF_CHECK(!err || err == -ETIMEDOUT || err == -EOPNOTSUPP, "device %u: %d", d, err);
+	if (!err && mf_below(&w->rng, 2))
+		sched_yield();
+	while ((err = npu_mem_wake((int)d)))
+		MF_CHECK(err == -ENOMEM, "device %u: %d", d, err);
+	pthread_rwlock_unlock(&awake[d]);
+}
+
 static void ask(struct worker *w)
 {
 	struct npu_mem_stats s = { .size = sizeof(s) };
@@ -263,6 +289,8 @@ static void *work(void *arg)
 			npu_mem_empty_cache((int)mf_below(&w->rng, MF_DEVICES));
 		else if (dice < 1014)
 			look(w);
+		else if (dice < 1018)
+			nap(w);
 		else
 			MF_CHECK(npu_mem_free(w) == -EINVAL, "host memory");
 	}
