@@ -31,7 +31,8 @@ extern "C" {
  * that are free, functions of npu_mem_add_reclaim(), the collection that the option
  * mem_gc_threshold asks for, the driver, blocks that wait for streams, workspaces, all that is
  * cached. After each the search starts again. Then observers are told, and the text of the error
- * has all figures.
+ * has all figures. A block that is at hand is given whatever the device is: what it is to be used
+ * for will fail.
  * Context: any thread. Inside a callback of a stream nothing is waited for, so that more may fail.
  * Return: 0, -EINVAL (NULL), -ENOMEM, -ENODEV, -EIO (the device has a fault), -EOPNOTSUPP, -ECHILD,
  * -ENOTCONN, -EBADF and -ESTALE (the stream), -ESHUTDOWN (finalizing, or the device is stopped),

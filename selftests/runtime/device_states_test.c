@@ -94,6 +94,34 @@ static const struct answer {
 	/* (where there is none to be had, none is given back) */
 	{ "npu_workspace_get", OLD }, { "npu_workspace_put", OLD_SPACE },
 	{ "npu_workspace_trim", SAME }, { "npu_workspace_get_stats", SAME },
+	/* the cache: what it has it gives and takes back, whatever the device is */
+	{ "npu_mem_alloc", OLD }, { "npu_mem_free", MEMORY },
+	{ "npu_mem_record_stream", OLD_ASKED }, { "npu_mem_erase_stream", MEMORY },
+	{ "npu_mem_get_block", MEMORY }, { "npu_mem_set_tag", MEMORY },
+	{ "npu_mem_empty_cache", SAME }, { "npu_mem_set_fraction", SAME },
+	{ "npu_mem_get_fraction", SAME }, { "npu_mem_get_stats", SAME },
+	{ "npu_mem_reset_peak", SAME }, { "npu_mem_reset_accumulated", SAME },
+	{ "npu_mem_history", SAME }, { "npu_mem_snapshot", SAME },
+	{ "npu_mem_observe_oom", SAME }, { "npu_mem_unobserve_oom", SAME },
+	{ "npu_mem_add_reclaim", SAME }, { "npu_mem_remove_reclaim", SAME },
+	/* (it is awake; see below) */
+	{ "npu_mem_sleep", WORK }, { "npu_mem_wake", SAME },
+
+	{ "npu_vm_get_granularity", SAME }, { "npu_vm_reserve", WORK },
+	{ "npu_vm_release", MEMORY }, { "npu_vm_create", WORK }, { "npu_vm_destroy", KEPT },
+	{ "npu_vm_map", KEPT_WORK }, { "npu_vm_unmap", MEMORY },
+	{ "npu_vm_protect", MEMORY_WORK }, { "npu_vm_export", KEPT_WORK },
+	{ "npu_vm_import", WORK },
+
+	/* what is open stays so; (a transfer of its own is work, one in a stream is of that) */
+	{ "npu_file_open", SAME }, { "npu_file_close", SAME }, { "npu_file_size", SAME },
+	{ "npu_file_read", MEMORY_WORK }, { "npu_file_write", MEMORY_WORK },
+	{ "npu_file_read_async", OLD }, { "npu_file_write_async", OLD },
+	{ "npu_weights_open", SAME }, { "npu_weights_close", SAME },
+	{ "npu_weights_count", SAME }, { "npu_weights_info", SAME },
+	{ "npu_weights_find", SAME }, { "npu_weights_verify", SAME },
+	{ "npu_weights_write", SAME }, { "npu_weights_load", OLD },
+
 	{ "npu_memcpy", MEMORY_WORK }, { "npu_memcpy_2d", MEMORY_WORK },
 	{ "npu_memset", MEMORY_WORK }, { "npu_memcpy_async", MEMORY_OLD },
 	{ "npu_memcpy_2d_async", MEMORY_OLD }, { "npu_memset_async", MEMORY_OLD },
@@ -119,7 +147,9 @@ static struct {
 	npu_event event, pending;
 	npu_context ctx;
 	npu_module module;
-	void *mem, *host, *page;
+	void *mem, *host, *page, *block, *used, *reserved, *mapped;
+	npu_vm_memory vm, there;
+	int fd;
 } spares;
 
 static int destroy_stream(void)
@@ -162,6 +192,68 @@ static int unregister(void)
 	return npu_host_unregister(spares.page);
 }
 
+static int free_block(void)
+{
+	return npu_mem_free(spares.block);
+}
+
+static int record_stream(void)
+{
+	return npu_mem_record_stream(spares.used, obj.s);
+}
+
+static int erase_stream(void)
+{
+	return npu_mem_erase_stream(spares.used, obj.s);
+}
+
+static int get_block(void)
+{
+	return npu_mem_get_block(spares.used, &obj.block);
+}
+
+static int set_tag(void)
+{
+	return npu_mem_set_tag(spares.used, 1);
+}
+
+static int sleep_here(void)
+{
+	int err = npu_mem_sleep(0, NULL, 0, 5000);
+
+	return err ? err : npu_mem_wake(0);
+}
+
+static int wake_here(void)
+{
+	return npu_mem_wake(0);
+}
+
+static int release_addresses(void)
+{
+	return npu_vm_release(spares.reserved);
+}
+
+static int destroy_vm_memory(void)
+{
+	return npu_vm_destroy(spares.vm);
+}
+
+static int unmap_memory(void)
+{
+	return npu_vm_unmap(spares.mapped, VM_SIZE);
+}
+
+static int import_vm_memory(void)
+{
+	return npu_vm_import(spares.fd, 0, &obj.v_out, NULL);
+}
+
+static int export_vm_memory(void)
+{
+	return take_fd(npu_vm_export(obj.v, &obj.fd));
+}
+
 static int wait_for_other(void)
 {
 	return npu_stream_wait_stream(obj.s, obj.idle);
@@ -176,6 +268,12 @@ static const struct {
 	{ "npu_module_unload", unload_module }, { "npu_free", free_memory },
 	{ "npu_free_host", free_host }, { "npu_host_unregister", unregister },
 	{ "npu_stream_wait_stream", wait_for_other },
+	{ "npu_mem_free", free_block }, { "npu_mem_record_stream", record_stream },
+	{ "npu_mem_erase_stream", erase_stream }, { "npu_mem_get_block", get_block },
+	{ "npu_mem_set_tag", set_tag }, { "npu_mem_sleep", sleep_here },
+	{ "npu_mem_wake", wake_here }, { "npu_vm_release", release_addresses },
+	{ "npu_vm_destroy", destroy_vm_memory }, { "npu_vm_unmap", unmap_memory },
+	{ "npu_vm_import", import_vm_memory }, { "npu_vm_export", export_vm_memory },
 };
 
 static int do_call(const struct call *c)
@@ -226,6 +324,20 @@ static struct npu_device_health health(int device)
 	return h;
 }
 
+/* Of the caches, for the stream that the table's calls don't use; and virtual memory. */
+static int make_memory(void)
+{
+	spares.fd = -1;
+	return npu_mem_alloc(64, obj.idle, &spares.block) ||
+	       npu_mem_alloc(64, obj.idle, &spares.used) ||
+	       npu_vm_create(0, VM_SIZE, 0, &spares.vm) ||
+	       npu_vm_create(0, VM_SIZE, 0, &spares.there) ||
+	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &spares.reserved) ||
+	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &spares.mapped) ||
+	       npu_vm_map(spares.mapped, VM_SIZE, spares.there, 0, NPU_VM_READ) ||
+	       (fake && npu_vm_export(obj.v, &spares.fd));
+}
+
 static int make_spares(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -237,7 +349,8 @@ static int make_spares(void)
 	if (npu_context_set(obj.ctx) || npu_stream_current(0, &s) ||
 	    npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &k) || npu_context_set((npu_context){ 0 }))
 		return -1;
-	return npu_stream_create(NULL, &spares.stream) || npu_stream_lease(0, 4, &spares.lease) ||
+	return make_memory() ||
+	       npu_stream_create(NULL, &spares.stream) || npu_stream_lease(0, 4, &spares.lease) ||
 	       npu_event_create(0, &spares.event) || npu_event_create(0, &spares.pending) ||
 	       npu_context_create(0, &spares.ctx) || npu_malloc(64, 0, &spares.mem) ||
 	       npu_module_load(GOOD_MODULE, &spares.module) ||
@@ -291,6 +404,7 @@ FIXTURE_SETUP(device)
 		module_path = self->path;
 	}
 	OK(npu_option_set("driver", variant->driver));
+	OK(npu_option_set("mem_growable", "1"));
 	ASSERT_EQ(0, set_up()) TH_LOG("%s", last_error().text);
 	ASSERT_EQ(0, make_spares()) TH_LOG("%s", last_error().text);
 }
@@ -302,9 +416,21 @@ FIXTURE_TEARDOWN(device)
 	EXPECT_EQ(0, npu_finalize(5000));
 	EXPECT_EQ(0, npu_finalize(5000));
 	if (fake) {
+		close(spares.fd);
 		EXPECT_EQ(0, fake_objects());
 		unlink(self->path);
 	}
+}
+
+static int want_of(const struct answer *a, enum state state)
+{
+	int want = a->want[state];
+
+	/* a device of one process alone gives memory to no other, whatever its state */
+	if (!fake && want != -ESTALE &&
+	    (!strcmp(a->name, "npu_vm_export") || !strcmp(a->name, "npu_vm_import")))
+		return -EOPNOTSUPP;
+	return want;
 }
 
 /* Calls all in a state; what they open is closed again. Returns how many were wrong. */
@@ -325,7 +451,7 @@ static int try_all(enum state state)
 			wrong++;
 			continue;
 		}
-		want = a->want[state];
+		want = want_of(a, state);
 		npu_error_clear();
 		if (want < 0)
 			fill_results(&calls[i]);
@@ -479,6 +605,62 @@ TEST_F(device, events_that_nobody_looked_at)
 	OK(npu_device_restart(0, 0, 5000));
 	EXPECT_EQ(0, npu_event_query(spares.pending));
 	EXPECT_EQ(0, npu_event_sync(spares.pending, 5000));
+}
+
+/* What the cache has, it gives without asking the device; the stream must be there. */
+TEST_F(device, blocks_at_hand)
+{
+	static const int want[STATES] = OLD_ASKED;
+	void *p;
+	int i;
+
+	for (i = CLOSED; i < STATES; i++) {
+		simnpu_test_plug_reset();
+		OK(npu_device_reset(0, 5000));
+		OK(npu_stream_create(NULL, &obj.s));
+		OK(npu_mem_alloc(64, obj.s, &p));
+		OK(npu_mem_free(p));
+		ASSERT_EQ(0, go_to((enum state)i));
+		EXPECT_EQ(want[i], npu_mem_alloc(64, obj.s, &p)) TH_LOG("%s", state_names[i]);
+		EXPECT_EQ(want[i] ? -EINVAL : 0, npu_mem_free(want[i] ? &p : p));
+	}
+}
+
+/* Memory that sleeps: what wakes it, and what it says meanwhile. */
+TEST_F(device, asleep)
+{
+	static const struct {
+		int wake, sleep, alloc;
+	} want[STATES] = {
+		[CLOSED] = { 0, 0, -ESTALE }, [OPEN] = { 0, 0, -EBUSY },
+		[FAULTED] = { -EIO, 0, -EBUSY }, [STOPPED] = { -ESHUTDOWN, 0, -EBUSY },
+		[RESTARTED] = { 0, 0, -ESTALE }, [LOST] = { -ENODEV, 0, -EBUSY },
+	};
+	char text[8];
+	void *p, *q;
+	int i;
+
+	for (i = CLOSED; i < STATES; i++) {
+		simnpu_test_plug_reset();
+		OK(npu_device_reset(0, 5000));
+		OK(npu_stream_create(NULL, &obj.s));
+		OK(npu_mem_alloc(64, obj.s, &p));
+		OK(npu_memcpy(p, "kept", 5, NPU_COPY_AUTO));
+		OK(npu_mem_sleep(0, NULL, 0, 5000));
+		ASSERT_EQ(0, go_to((enum state)i));
+		EXPECT_EQ(want[i].alloc, npu_mem_alloc(64, obj.s, &q));
+		EXPECT_EQ(want[i].sleep, npu_mem_sleep(0, NULL, 0, 5000));
+		EXPECT_EQ(want[i].wake, npu_mem_wake(0)) TH_LOG("%s", state_names[i]);
+		if (i == FAULTED || i == STOPPED) {
+			OK(npu_device_restart(0, 0, 5000));
+			OK(npu_mem_wake(0));
+		}
+		if (i == OPEN || i == FAULTED || i == STOPPED) {
+			OK(npu_memcpy(text, p, 5, NPU_COPY_AUTO));
+			EXPECT_STREQ("kept", text);
+		}
+		EXPECT_EQ(i == CLOSED ? -EINVAL : 0, npu_mem_free(p));
+	}
 }
 
 TEST(all_functions)
