@@ -251,17 +251,22 @@ int hal_memory_check_alloc(struct hal_context *ctx, uint64_t caps, uint32_t flag
 	return hal_device_usable(ctx->dev, op);
 }
 
+static int hint_host(int rc)
+{
+	return rc != -ENOMEM ? rc :
+	       hal_hint(rc, "Free memory or ask for less: the machine and the container set the "
+			"limit, and options of the driver.");
+}
+
 /* Device memory has a limit of its own; for all else the host has none. */
 static int too_much(struct hal_context *ctx, size_t size, enum hal_memory_kind kind,
 		    const char *op)
 {
 	if (kind == HAL_MEMORY_DEVICE)
 		return hal_no_memory(ctx->dev, size, op);
-	return hal_hint(hal_fail_at(-ENOMEM, op, ctx->dev, 0,
-				    "device %d: no %zu bytes of host memory", ctx->dev->ordinal,
-				    size),
-			"Free memory or ask for less: the machine and the container set the limit, "
-			"and options of the driver.");
+	return hint_host(hal_fail_at(-ENOMEM, op, ctx->dev, 0,
+				     "device %d: no %zu bytes of host memory", ctx->dev->ordinal,
+				     size));
 }
 
 static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
@@ -287,8 +292,8 @@ static int alloc(struct hal_context *ctx, size_t size, uint32_t flags,
 	if (rc) {
 		if (rc == -ENOMEM && (kind == HAL_MEMORY_DEVICE || hal_fills() == fills))
 			too_much(ctx, size, kind, op);
-		else
-			hal_driver_failed(rc, op, ctx->dev, fills);
+		else if (hal_driver_failed(rc, op, ctx->dev, fills) && kind != HAL_MEMORY_DEVICE)
+			hint_host(rc);
 		goto free;
 	}
 	while (!hal_memory_insert(m)) {
@@ -392,7 +397,7 @@ int hal_mem_host_register(struct hal_context *ctx, void *ptr, size_t size, uint3
 	fills = hal_fills();
 	rc = ctx->dev->drv->memory->host_register(m);
 	if (rc) {
-		hal_driver_failed(rc, op, ctx->dev, fills);
+		hint_host(hal_driver_failed(rc, op, ctx->dev, fills));
 		goto out;
 	}
 	rc = hal_memory_attach(m, op);
