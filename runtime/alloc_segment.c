@@ -280,26 +280,43 @@ static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t l
 	return bytes;
 }
 
-uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
+/* What there are block structures for; *more: they were not enough. Return: bytes. */
+static uint64_t release(struct rt_cache *c, const struct rt_release *what, uint64_t deadline,
+			bool *more)
 {
-	int64_t timeout_ms = hal_option_int(rt_options, "op_timeout_ms");
-	uint64_t deadline = hal_sys_deadline(timeout_ms), life = 0, bytes = 0;
-	struct rt_record before;
+	uint64_t life = 0, bytes;
 	struct rt_segment *out;
 	struct rt_run *runs;
 
+	if (rt_cache_lock(c, &life, "mem_free"))
+		return 0;
+	rt_cache_reap(c, UINT32_MAX);
+	out = collect_locked(c, what);
+	/* of what sleeps nothing is left to give */
+	runs = c->odd & RT_ODD_SLEEP ? NULL : rt_grow_collect(c, what);
+	*more = heap_low(&c->heap);
+	rt_figures(c);
+	rt_cache_unlock(c);
+	bytes = give_back(c, out, life, deadline);
+	bytes += rt_grow_give_back(c, runs, life, deadline);
+	rt_grow_release(c, life);
+	return bytes;
+}
+
+uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
+{
+	int64_t timeout_ms = hal_option_int(rt_options, "op_timeout_ms");
+	uint64_t deadline = hal_sys_deadline(timeout_ms), bytes = 0, got;
+	struct rt_release left = *what;
+	struct rt_record before;
+	bool more = false;
+
 	rt_record_save(&before);
-	if (!rt_cache_lock(c, &life, "mem_free")) {
-		rt_cache_reap(c, UINT32_MAX);
-		out = collect_locked(c, what);
-		/* of what sleeps nothing is left to give */
-		runs = c->odd & RT_ODD_SLEEP ? NULL : rt_grow_collect(c, what);
-		rt_figures(c);
-		rt_cache_unlock(c);
-		bytes = give_back(c, out, life, deadline);
-		bytes += rt_grow_give_back(c, runs, life, deadline);
-		rt_grow_release(c, life);
-	}
+	do {
+		got = release(c, &left, deadline, &more);
+		bytes += got;
+		left.bytes -= got < left.bytes ? got : left.bytes;
+	} while (more && got && left.bytes);
 	rt_record_restore(&before);
 	return bytes;
 }
