@@ -275,8 +275,8 @@ static void trim(uint32_t dev)
 	mf_compare(dev);
 	MF_CHECK(!npu_mem_get_stats((int)dev, &s), "device %u", dev);
 	MF_CHECK(mf.asleep[dev] || s.cached_bytes == s.inactive_split_bytes[0].current,
-		 "device %u: %llu", dev,
-		 (unsigned long long)s.cached_bytes);
+		 "device %u: %llu, not %llu", dev, (unsigned long long)s.cached_bytes,
+		 (unsigned long long)s.inactive_split_bytes[0].current);
 }
 
 /* ---- devices and lives ---------------------------------------------------------------------- */
