@@ -434,8 +434,8 @@ struct hal_event_ops {
  *	that is a failure, which leaves nothing. Return: 0, -ENOMEM
  * @host_free: give it back
  * @host_register: pin memory of the caller: addr and size are set. Only with
- *	NPU_CAP_HOST_REGISTER; locked or not as of @host_alloc. [C-MEM-11] All of it or none.
- *	Return: 0, -ENOMEM, -EFAULT (some of it is not mapped)
+ *	NPU_CAP_HOST_REGISTER; locked or not as of @host_alloc. [C-MEM-11] All of it or
+ *	none. Return: 0, -ENOMEM, -EFAULT (some of it is not mapped)
  * @host_unregister: the opposite; the memory stays the caller's
  * @copy: copy now, ordered with no stream; done when it returns
  * @fill: set bytes now
@@ -444,8 +444,8 @@ struct hal_event_ops {
  *	round. Several windows may overlap. Return: 0, -EHWPOISON, -EOPNOTSUPP (not of this memory)
  * @window_close: the opposite
  * @reserve: reserve device addresses, at @want if it is not 0, aligned to @align; sizes and
- *	addresses are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next six.
- *	Return: 0, -EINVAL (@want is none to be had), -EEXIST (some of it is taken), -ENOMEM
+ *	addresses are multiples of mem_granularity. Only with NPU_CAP_VMM, as are the next
+ *	six. Return: 0, -EINVAL (@want is none to be had), -EEXIST (some of it is taken), -ENOMEM
  * @release: give back what @reserve gave; nothing is mapped there
  * @create: make memory without an address: size is set; real as that of @alloc. Return: 0, -ENOMEM
  * @destroy: let go what @create or @import_fd made; where it is mapped it stays until @unmap
