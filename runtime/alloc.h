@@ -343,8 +343,6 @@ struct rt_cache {
 #define RT_ODD_SIZES (1u << 4)		/* options say how to round and cut */
 
 #define RT_ODD_SLEEP (1u << 5)		/* there is no memory */
-
-#define RT_ODD_SLEEP (1u << 5)		/* there is no memory */
 #define RT_ODD_TAGS (1u << 6)		/* blocks have tags */
 
 /* ---- alloc_sleep.c ---- */
@@ -594,6 +592,8 @@ uint64_t rt_cache_largest(struct rt_cache *c);
 bool rt_mem_block(const void *ptr, struct npu_mem_block *out);
 /* Whether it lies in memory of the cache, in use or not. */
 bool rt_mem_has(const void *ptr);
+/* -EINVAL, with a text, if it lies there or begins what the driver gave for it. */
+int rt_mem_refuse(const void *ptr, const char *op);
 /* Most that may be reserved, bytes. */
 uint64_t rt_cache_limit(const struct rt_cache *c);
 

@@ -117,6 +117,15 @@ static void stat_reset(struct npu_mem_stat *s, bool peaks)
 		s->allocated = s->freed = 0;
 }
 
+/* What has ended until now belongs to the time before. Takes the lock. */
+static void reset_begin(struct rt_cache *c)
+{
+	rt_bias_lock(&c->lock);
+	rt_figures_begin(c);
+	rt_cache_reap(c, UINT32_MAX);
+	rt_figures(c);
+}
+
 NPU_API int npu_mem_reset_peak(int device)
 {
 	struct rt_cache *c;
@@ -126,7 +135,7 @@ NPU_API int npu_mem_reset_peak(int device)
 	err = begin(device, "mem_reset_peak", &c);
 	if (err)
 		return err;
-	rt_bias_lock(&c->lock);
+	reset_begin(c);
 	memset(c->all_peak, 0, sizeof(c->all_peak));
 	for (k = 0; k < RT_KINDS; k++)
 		memset(c->kind[k].peak, 0, sizeof(c->kind[k].peak));
@@ -134,7 +143,7 @@ NPU_API int npu_mem_reset_peak(int device)
 	rt_figures(c);
 	stat_reset(&c->oversize_allocations, true);
 	stat_reset(&c->oversize_segments, true);
-	rt_bias_unlock(&c->lock);
+	rt_cache_unlock(c);
 	return 0;
 }
 
@@ -147,7 +156,7 @@ NPU_API int npu_mem_reset_accumulated(int device)
 	err = begin(device, "mem_reset_accumulated", &c);
 	if (err)
 		return err;
-	rt_bias_lock(&c->lock);
+	reset_begin(c);
 	for (k = 0; k < RT_KINDS; k++) {
 		memset(c->kind[k].add, 0, sizeof(c->kind[k].add));
 		c->kind[k].allocs = c->kind[k].alloc_bytes = c->kind[k].alloc_requested = 0;
@@ -160,7 +169,7 @@ NPU_API int npu_mem_reset_accumulated(int device)
 	c->retries = c->ooms = c->syncs = c->device_allocs = c->device_frees = 0;
 	c->rescued_reclaim = c->rescued_gc = c->rescued_events = 0;
 	c->rescued_workspace = c->rescued_release = 0;
-	rt_bias_unlock(&c->lock);
+	rt_cache_unlock(c);
 	return 0;
 }
 
@@ -257,10 +266,18 @@ bool rt_mem_has(const void *ptr)
 	rt_bias_lock(&c->lock);
 	hal_list_for_each(n, &c->heap.segments) {
 		seg = hal_list_entry(n, struct heap_segment, node);
-		has |= (uintptr_t)ptr - seg->base < seg->size;
+		has |= (uintptr_t)ptr - seg->base < seg->size ||
+		       container_of(seg, struct rt_segment, seg)->ptr == ptr;
 	}
 	rt_bias_unlock(&c->lock);
 	return has;
+}
+
+int rt_mem_refuse(const void *ptr, const char *op)
+{
+	if (!rt_mem_has(ptr))
+		return 0;
+	return hal_fail(-EINVAL, op, "%p is memory of npu_mem_alloc()", ptr);
 }
 
 NPU_API int npu_mem_get_block(const void *ptr, struct npu_mem_block *info)

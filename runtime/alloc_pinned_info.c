@@ -153,6 +153,7 @@ NPU_API int npu_host_reset_peak(int device)
 	if (err)
 		return err;
 	hal_spin_lock(&p->lock);
+	rt_pinned_reap(p, UINT32_MAX);
 	p->peak = rt_pinned_held(p);
 	p->peak_bytes = rt_pinned_held_bytes(p);
 	p->segments.peak = p->segments.current;
@@ -170,6 +171,7 @@ NPU_API int npu_host_reset_accumulated(int device)
 	if (err)
 		return err;
 	hal_spin_lock(&p->lock);
+	rt_pinned_reap(p, UINT32_MAX);
 	p->allocs = p->alloc_bytes = p->ooms = 0;
 	p->base = rt_pinned_held(p);
 	p->base_bytes = rt_pinned_held_bytes(p);

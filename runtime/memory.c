@@ -50,6 +50,8 @@ NPU_API int npu_free(void *ptr)
 {
 	int err = rt_enter("free");
 
+	if (!err)
+		err = rt_mem_refuse(ptr, "free");
 	return err ? err : hal_mem_free(ptr);
 }
 

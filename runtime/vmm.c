@@ -2,7 +2,7 @@
 /*
  * Virtual memory: reservations, memory without an address, mappings.
  */
-#include "runtime/internal.h"
+#include "runtime/alloc.h"
 
 _Static_assert(NPU_VM_READ == HAL_VM_READ && NPU_VM_WRITE == HAL_VM_WRITE, "the same flags");
 
@@ -69,6 +69,8 @@ NPU_API int npu_vm_release(void *addr)
 {
 	int err = rt_enter("vm_release");
 
+	if (!err)
+		err = rt_mem_refuse(addr, "vm_release");
 	return err ? err : hal_vm_release(addr);
 }
 
@@ -100,6 +102,8 @@ NPU_API int npu_vm_map(void *addr, size_t size, npu_vm_memory memory, size_t off
 {
 	int err = rt_enter("vm_map");
 
+	if (!err)
+		err = rt_mem_refuse(addr, "vm_map");
 	return err ? err : hal_vm_map(addr, size, memory.h, offset, access);
 }
 
@@ -107,6 +111,8 @@ NPU_API int npu_vm_unmap(void *addr, size_t size)
 {
 	int err = rt_enter("vm_unmap");
 
+	if (!err)
+		err = rt_mem_refuse(addr, "vm_unmap");
 	return err ? err : hal_vm_unmap(addr, size);
 }
 
@@ -114,6 +120,8 @@ NPU_API int npu_vm_protect(void *addr, size_t size, uint32_t access)
 {
 	int err = rt_enter("vm_protect");
 
+	if (!err)
+		err = rt_mem_refuse(addr, "vm_protect");
 	return err ? err : hal_vm_protect(addr, size, access);
 }
 

@@ -41,8 +41,8 @@ NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr);
  *
  * At once and without waiting: wait for the tasks that use it first. One that still does
  * fails, or reads zeroes.
- * Return: 0, -EINVAL (not the start of device memory, or freed already), -ECHILD, -ESHUTDOWN,
- * -ENOTCONN.
+ * Return: 0, -EINVAL (not the start of device memory, freed already, or memory of
+ * npu_mem_alloc()), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_free(void *ptr);
 

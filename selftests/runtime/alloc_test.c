@@ -246,6 +246,36 @@ TEST_F(alloc, misuse)
 	EXPECT_EQ(0, in_use());
 }
 
+/* What the driver gave to the cache is not the program's to give back, in whatever way. */
+TEST_F(alloc, not_the_programs)
+{
+	struct npu_pointer_info info = { .size = sizeof(info) };
+	struct npu_mem_block b = { .size = sizeof(b) };
+	struct npu_mem_stats before, after;
+	void *p, *q;
+
+	OK(npu_mem_alloc(4096, self->s, &p));
+	OK(npu_mem_alloc(4096, self->s, &q));
+	OK(npu_mem_free(p));
+	before = stats(0);
+	EXPECT_EQ(-EINVAL, npu_free(p));
+	OK(npu_mem_get_block(q, &b));
+	EXPECT_EQ(-EINVAL, npu_free(b.segment));
+	OK(npu_pointer_get_info(q, &info));
+	EXPECT_EQ(-EINVAL, npu_free(info.base));
+	EXPECT_TRUE(strstr(last_error().text, "npu_mem_alloc()"));
+	after = stats(0);
+	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
+	OK(npu_memset(q, 1, 4096));
+	OK(npu_mem_free(q));
+	OK(npu_option_set("mem_caching", "0"));
+	OK(npu_mem_alloc(4096, self->s, &p));
+	EXPECT_EQ(-EINVAL, npu_free(p));
+	OK(npu_mem_free(p));
+	OK(npu_mem_empty_cache(0));
+	EXPECT_EQ(TOTAL, device_free());
+}
+
 /* The option may change between the two calls (H27). */
 TEST_F(alloc, toggled)
 {
@@ -509,6 +539,29 @@ TEST_F(alloc, figures)
 	EXPECT_EQ(0, s.allocation[NPU_MEM_ALL].freed);
 	EXPECT_EQ(0, s.device_allocs);
 	OK(npu_free(raw));
+}
+
+/* What has ended before the figures are reset is counted before. */
+TEST_F(alloc, reset_while_blocks_wait)
+{
+	struct gate g = { 0 };
+	struct npu_mem_stats s;
+	void *p;
+
+	OK(npu_mem_alloc(4096, self->s, &p));
+	OK(npu_mem_record_stream(p, self->other));
+	OK(shut(self->other, &g));
+	OK(npu_mem_free(p));
+	OK(npu_mem_reset_peak(0));
+	EXPECT_EQ(4096, stats(0).active_bytes[NPU_MEM_ALL].peak);
+	OK(open_gate(self->other, &g));
+	OK(npu_mem_reset_accumulated(0));
+	OK(npu_mem_reset_peak(0));
+	s = stats(0);
+	EXPECT_EQ(0, s.active[NPU_MEM_ALL].freed);
+	EXPECT_EQ(0, s.active_bytes[NPU_MEM_ALL].freed);
+	EXPECT_EQ(0, s.requested_bytes[NPU_MEM_ALL].freed);
+	EXPECT_EQ(0, s.active_bytes[NPU_MEM_ALL].peak);
 }
 
 /* A structure that is shorter gets what it has room for. */
@@ -908,6 +961,31 @@ TEST_F(alloc_options, growable)
 	OK(npu_mem_free(p[0]));
 	OK(npu_mem_free(p[3]));
 	EXPECT_EQ(16 * MIB, stats(0).largest_free);
+}
+
+/* Neither are its addresses, nor what is mapped there. */
+TEST_F(alloc_options, growable_is_not_the_programs)
+{
+	struct npu_mem_block b = { .size = sizeof(b) };
+	npu_vm_memory v;
+	void *p;
+
+	OK(npu_option_set("mem_growable", "1"));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_mem_alloc(4 * MIB, self->s, &p));
+	OK(npu_mem_get_block(p, &b));
+	OK(npu_vm_create(0, 2 * MIB, 0, &v));
+	EXPECT_EQ(-EINVAL, npu_free(p));
+	EXPECT_EQ(-EINVAL, npu_vm_unmap(p, 4 * MIB));
+	EXPECT_EQ(-EINVAL, npu_vm_protect(p, 4 * MIB, NPU_VM_READ));
+	EXPECT_EQ(-EINVAL, npu_vm_release(b.segment));
+	EXPECT_EQ(-EINVAL, npu_vm_map((char *)b.segment + 8 * MIB, 2 * MIB, v, 0, NPU_VM_READ));
+	EXPECT_TRUE(strstr(last_error().text, "npu_mem_alloc()"));
+	OK(npu_vm_destroy(v));
+	OK(npu_memset(p, 1, 4 * MIB));
+	OK(npu_mem_free(p));
+	OK(npu_mem_empty_cache(0));
+	EXPECT_EQ(0, reserved());
 }
 
 TEST_F(alloc_options, growable_to_the_end)
