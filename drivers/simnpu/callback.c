@@ -25,7 +25,7 @@
  * @kind: what it calls
  * @thread: the thread
  * @stopping: its context ends: calls that fail are not tried again
- * @complained: the thread has said that a call failed
+ * @complained: it was said that a call failed
  * @gone: set by the thread as its last act that others wait for
  * @lock: Protects: @abandoned, @late, clearing @held, and the node from being closed while the
  *	thread uses it
@@ -46,7 +46,7 @@ struct simnpu_callbacks {
 	enum simnpu_called kind;
 	pthread_t thread;
 	_Atomic bool stopping;
-	bool complained;
+	_Atomic bool complained;
 	_Atomic uint32_t gone;
 	pthread_mutex_t lock;
 	bool abandoned;
@@ -82,10 +82,9 @@ static bool again(struct simnpu_callbacks *cb, int err)
 
 	if (likely(!passes(err)))
 		return false;
-	if (!cb->complained)
+	if (!atomic_exchange(&cb->complained, true))
 		hal_warn(HAL_LOG_DRIVER, "context %u: callbacks: error %d, tried again",
 			 cb->context, -err);
-	cb->complained = true;
 	nanosleep(&nap, NULL);
 	return !atomic_load(&cb->stopping);
 }
@@ -201,30 +200,6 @@ static void *callback_thread(void *arg)
 }
 
 /**
- * simnpu_host_done() - a host task is done
- * @base: its stream
- * @seq: its number
- * @code: 0, or a negative errno
- *
- * One that was discarded is not missed.
- */
-void simnpu_host_done(struct hal_stream *base, uint64_t seq, int code)
-{
-	struct simnpu_stream *s = to_simnpu_stream(base);
-	struct simnpu_callback done = {
-		.context = to_simnpu_ctx(base->ctx)->handle,
-		.queue = s->handle,
-		.seq = seq,
-		.code = (uint32_t)-code,
-	};
-	int err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
-
-	if (err && err != -ENOENT && err != -EINVAL)
-		hal_err(HAL_LOG_DRIVER, "queue %u: the end of task %llu is not taken: error %d",
-			s->handle, (unsigned long long)seq, -err);
-}
-
-/**
  * simnpu_callbacks_start() - start a callback thread of a context
  * @ctx: the context; its lock is held
  * @kind: which
@@ -289,6 +264,37 @@ static struct simnpu_callbacks *callbacks_get(struct simnpu_ctx *ctx, enum simnp
 		kref_get(&cb->ref);
 	pthread_mutex_unlock(&ctx->lock);
 	return cb;
+}
+
+/**
+ * simnpu_host_done() - a host task is done
+ * @base: its stream
+ * @seq: its number
+ * @code: 0, or a negative errno
+ *
+ * One that was discarded is not missed.
+ */
+void simnpu_host_done(struct hal_stream *base, uint64_t seq, int code)
+{
+	struct simnpu_stream *s = to_simnpu_stream(base);
+	struct simnpu_callback done = {
+		.context = to_simnpu_ctx(base->ctx)->handle,
+		.queue = s->handle,
+		.seq = seq,
+		.code = (uint32_t)-code,
+	};
+	/* begun by the thread that is asked whether the context ends */
+	struct simnpu_callbacks *cb = callbacks_get(to_simnpu_ctx(base->ctx), SIMNPU_HOST_TASKS);
+	int err;
+
+	do
+		err = hal_sys_ioctl(s->sys, s->fd, SIMNPU_IOCTL_CALLBACK_DONE, &done);
+	while (cb && again(cb, err));
+	if (cb)
+		kref_put(&cb->ref, callbacks_release);
+	if (err && err != -ENOENT && err != -EINVAL)
+		hal_err(HAL_LOG_DRIVER, "queue %u: the end of task %llu is not taken: error %d",
+			s->handle, (unsigned long long)seq, -err);
 }
 
 /* Waits for the callback of a queue, 0: of any; gives the reference back. 0 or -ETIMEDOUT. */
