@@ -140,12 +140,17 @@ int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint3
  * NPU_CAP_HOST_TASK.
  *
  * One that is discarded (abort, stop, a fault, the end of the stream) may never begin. One that has
- * begun is discarded when hal_point_done() says that its point has completed before hal_host_done()
- * was called: whoever carries it out has to look at that, and to end soon.
+ * begun is discarded when hal_host_gone() says so before hal_host_done() was called: whoever carries
+ * it out has to look at that, and to end soon.
  */
 int hal_stream_host(uint64_t stream, void (*begin)(void *arg), void *arg, struct hal_point *p,
 		    uint64_t place);
 void hal_host_done(const struct hal_point *p, int code);
+/*
+ * Whether such a task was discarded, or is done: its point has completed, and the stream is not at
+ * it any more, as it is where a device said too early that it was done.
+ */
+bool hal_host_gone(const struct hal_point *p);
 /* Whether a point has completed, well or not, or its stream is gone. Tells of no failure. */
 bool hal_point_done(const struct hal_point *p);
 /*

@@ -463,6 +463,22 @@ void hal_host_done(const struct hal_point *p, int code)
 	hal_stream_put(s);
 }
 
+bool hal_host_gone(const struct hal_point *p)
+{
+	struct hal_task_error at = { .seq = 0 };
+	struct hal_stream *s;
+	bool here;
+
+	if (likely(!hal_point_done(p)))
+		return false;
+	s = hal_point_get(p);
+	if (!s)
+		return true;
+	here = s->ops->at && !s->ops->at(s, &at) && at.seq == p->seq;
+	hal_stream_put(s);
+	return !here;
+}
+
 static int issue_record(struct hal_stream_slot *slot, struct hal_stream *s,
 			const struct hal_task *t, struct hal_submit *sub, void *arg)
 {

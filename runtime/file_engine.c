@@ -228,7 +228,8 @@ static void reclaim_locked(const struct rt_file *f)
 			break;
 		io = hal_list_entry(pos, struct rt_io, node);
 		hal_list_del(pos);
-		if ((!f || io->file == f) && hal_point_passed(&io->point))
+		if ((!f || io->file == f) && hal_point_passed(&io->point) &&
+		    hal_host_gone(&io->point))
 			drop_locked(io);
 		else
 			hal_list_add_tail(&keep, pos);
@@ -320,7 +321,7 @@ static bool is_over(const struct rt_io *io, uint64_t stream, int device)
 {
 	if (stream ? io->point.stream != stream : io->device != device)
 		return false;
-	return !io->point.seq || hal_point_done(&io->point);
+	return !io->point.seq || hal_host_gone(&io->point);
 }
 
 static bool cancel_locked(uint64_t stream, int device)

@@ -51,7 +51,7 @@ static int error_of(const struct rt_io_op *op)
 /* Nobody waits for it any more. */
 static bool unwanted(const struct rt_io *io)
 {
-	return hal_load_acquire(&io->cancel) || (io->point.seq && hal_point_done(&io->point));
+	return hal_load_acquire(&io->cancel) || (io->point.seq && hal_host_gone(&io->point));
 }
 
 /* ---- one read or write ------------------------------------------------------------ */

@@ -151,8 +151,8 @@ TEST_ABOUT(host, aborted, NPU_CAP_HOST_TASK | NPU_CAP_ABORT)
 		if (i % 2)
 			await(&under_way);
 		ASSERT_EQ(0, hal_stream_abort(s, LONG_MS));
-		EXPECT_TRUE(hal_point_done(&under_way.p));
-		EXPECT_TRUE(hal_point_done(&queued.p));
+		EXPECT_TRUE(hal_host_gone(&under_way.p));
+		EXPECT_TRUE(hal_host_gone(&queued.p));
 		EXPECT_EQ(0, (uint32_t)queued.begun);
 		/* it goes on, and what ends late does nothing to what comes then */
 		ASSERT_EQ(0, put(s, &next));
@@ -180,8 +180,8 @@ TEST_ABOUT(host, stopped, NPU_CAP_HOST_TASK | NPU_CAP_ABORT)
 	ASSERT_EQ(0, put(s, &queued));
 	await(&under_way);
 	ASSERT_EQ(0, hal_device_stop(b->dev, LONG_MS));
-	EXPECT_TRUE(hal_point_done(&under_way.p));
-	EXPECT_TRUE(hal_point_done(&queued.p));
+	EXPECT_TRUE(hal_host_gone(&under_way.p));
+	EXPECT_TRUE(hal_host_gone(&queued.p));
 	EXPECT_EQ(0, (uint32_t)queued.begun);
 	hal_host_done(&under_way.p, 0);
 	EXPECT_EQ(-ESHUTDOWN, put(s, &queued));

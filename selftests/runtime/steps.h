@@ -541,7 +541,10 @@ static const char *census_grown(const struct census *was, const struct census *i
 	return NULL;
 }
 
-/* The same of now. A thread that was joined, or ends by itself, may be there a little longer. */
+/*
+ * The same of now. A thread that was joined, or ends by itself, may be there a little longer; so
+ * may the queue of a stream that was destroyed as the thread for files told it what it had done.
+ */
 static const char *census_settled(const struct census *was, const struct census *may, bool device)
 {
 	const char *grown;
@@ -551,7 +554,7 @@ static const char *census_settled(const struct census *was, const struct census 
 	for (ms = 0;; ms++) {
 		take_census(&is);
 		grown = census_grown(was, &is, may, device);
-		if (grown != census_name[10] || ms == LONG_MS)
+		if ((grown != census_name[10] && grown != census_name[4]) || ms == LONG_MS)
 			return grown;
 		usleep(1000);
 	}
