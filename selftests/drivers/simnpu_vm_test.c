@@ -428,7 +428,7 @@ TEST_F(vm, side_by_side)
 			EXPECT_EQ(-EFAULT, byte_at(c, at));
 			if (k < 3) {
 				at = a + (uint64_t)orders[3 - i][3] * G;
-				EXPECT_EQ(i + 1, byte_at(c, at + 1000));
+				EXPECT_EQ((int)i + 1, byte_at(c, at + 1000));
 			}
 		}
 	}

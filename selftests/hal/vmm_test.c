@@ -564,7 +564,7 @@ TEST_ABOUT(vmm, from_many_threads, NPU_CAP_VMM)
 		ASSERT_EQ(0, pthread_create(&t[i], NULL, rusher, &r));
 	for (i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);
-	EXPECT_EQ(0, r.bad);
+	EXPECT_EQ(0, atomic_load(&r.bad));
 	for (i = 0; i < 4; i++) {
 		hal_vm_unmap(r.p + (size_t)i * g, g);
 		hal_vm_destroy(r.h[i]);
