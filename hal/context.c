@@ -257,9 +257,11 @@ int hal_context_destroy(uint64_t ctx, int64_t timeout_ms)
 		hal_stream_finish(hal_list_entry(c->streams.next, struct hal_stream, node));
 	hal_events_destroy(c);
 	hal_modules_destroy(c);
-	hal_vm_memory_destroy(c);
+	if (IS_ENABLED(CONFIG_VMM))
+		hal_vm_memory_destroy(c);
 	hal_memory_destroy(c);
-	hal_vm_reserves_destroy(c);
+	if (IS_ENABLED(CONFIG_VMM))
+		hal_vm_reserves_destroy(c);
 
 	pthread_mutex_lock(&c->dev->lock);
 	hal_list_del(&c->node);
@@ -287,7 +289,8 @@ void hal_context_abandon(struct hal_context *ctx)
 	hal_events_abandon(ctx);
 	hal_modules_abandon(ctx);
 	hal_memory_abandon(ctx);
-	hal_vm_abandon(ctx);
+	if (IS_ENABLED(CONFIG_VMM))
+		hal_vm_abandon(ctx);
 }
 
 /* ---- waiting for all streams ---------------------------------------------------------- */

@@ -171,7 +171,7 @@ static void release(struct kref *ref)
 {
 	struct hal_memory *m = container_of(ref, struct hal_memory, ref);
 
-	if (m->reserve || m->kind == HAL_MEMORY_APART)
+	if (IS_ENABLED(CONFIG_VMM) && (m->reserve || m->kind == HAL_MEMORY_APART))
 		hal_vm_memory_end(m);
 	else
 		undo(m);
@@ -484,7 +484,7 @@ void hal_memory_destroy(struct hal_context *ctx)
 	while ((m = next_of(ctx, &ours))) {
 		if (!ours)
 			continue;
-		if (m->reserve)
+		if (IS_ENABLED(CONFIG_VMM) && m->reserve)
 			hal_vm_mapping_drop(m);
 		kref_put(&m->ref, release);
 	}

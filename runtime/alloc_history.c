@@ -102,8 +102,6 @@ NPU_API int npu_mem_history(int device, int mode, uint32_t entries)
 	err = rt_enter(op);
 	if (err)
 		return err;
-	if (!IS_ENABLED(CONFIG_MEM_SNAPSHOT))
-		return hal_fail(-EOPNOTSUPP, op, "built without MEM_SNAPSHOT");
 	if (!on && mode != NPU_MEM_HISTORY_OFF)
 		return hal_fail(-EINVAL, op, "unknown mode %d", mode);
 	if (on ? !entries || entries > NPU_MEM_HISTORY_MAX : entries)

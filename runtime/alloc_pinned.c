@@ -6,8 +6,6 @@
 
 #include "runtime/pinned.h"
 
-struct rt_pinned_opts rt_pinned_opts = { .limit = UINT64_MAX, .keep = UINT64_MAX };
-
 struct rt_pinned *_Atomic rt_pinned_all[RT_DEVICES];
 _Atomic int rt_pinned_end;
 _Atomic uint64_t rt_pinned_taken;

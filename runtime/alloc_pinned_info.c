@@ -59,25 +59,6 @@ enum rt_found rt_pinned_block(const void *ptr, void **base, size_t *bytes)
 	return found;
 }
 
-NPU_API int npu_host_is_pinned(const void *ptr, int *pinned)
-{
-	struct hal_pointer info;
-	size_t bytes;
-	void *base;
-
-	if (!pinned)
-		return hal_fail(-EINVAL, "host_is_pinned", "pinned is NULL");
-	*pinned = 0;
-	if (!rt_allowed())
-		return 0;
-	hal_pointer_info(ptr, &info);
-	if (info.kind == HAL_MEMORY_REGISTERED)
-		*pinned = 1;
-	else if (info.kind == HAL_MEMORY_HOST)
-		*pinned = rt_pinned_block(ptr, &base, &bytes) != RT_FOUND_FREE;
-	return 0;
-}
-
 /* What every function about a device begins with. */
 static int enter(int device, const char *op, struct rt_pinned **p)
 {

@@ -272,8 +272,6 @@ NPU_API int npu_mem_snapshot(int device, npu_mem_write_fn *write, void *arg)
 	err = rt_enter(op);
 	if (err)
 		return err;
-	if (!IS_ENABLED(CONFIG_MEM_SNAPSHOT))
-		return hal_fail(-EOPNOTSUPP, op, "built without MEM_SNAPSHOT");
 	if (!write)
 		return hal_fail(-EINVAL, op, "write is NULL");
 	err = rt_device_arg(device, op, &d);

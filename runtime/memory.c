@@ -6,6 +6,8 @@
 
 #include "runtime/alloc.h"
 
+struct rt_pinned_opts rt_pinned_opts = { .limit = UINT64_MAX, .keep = UINT64_MAX };
+
 /* ---- allocations ---------------------------------------------------------------------- */
 
 static int alloc(size_t size, uint32_t flags, void **ptr, const char *op,
@@ -93,6 +95,25 @@ NPU_API int npu_host_unregister(void *ptr)
 	int err = rt_enter("host_unregister");
 
 	return err ? err : hal_mem_host_unregister(ptr);
+}
+
+NPU_API int npu_host_is_pinned(const void *ptr, int *pinned)
+{
+	struct hal_pointer info;
+	size_t bytes;
+	void *base;
+
+	if (!pinned)
+		return hal_fail(-EINVAL, "host_is_pinned", "pinned is NULL");
+	*pinned = 0;
+	if (!rt_allowed())
+		return 0;
+	hal_pointer_info(ptr, &info);
+	if (info.kind == HAL_MEMORY_REGISTERED)
+		*pinned = 1;
+	else if (info.kind == HAL_MEMORY_HOST)
+		*pinned = rt_pinned_block(ptr, &base, &bytes) != RT_FOUND_FREE;
+	return 0;
 }
 
 /* Of memory of a cache the program knows blocks; what is not in use there is nobody's. */

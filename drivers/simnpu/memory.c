@@ -344,6 +344,9 @@ static int import_key(struct hal_memory *m, const char *key)
 	return simnpu_ipc_import(m, key, &to_memory(m)->handle);
 }
 
+/* Without it the device does not say that it can. */
+#define VM(op) (IS_ENABLED(CONFIG_VMM) ? op : NULL)
+
 const struct hal_memory_ops simnpu_memory_ops = {
 	.obj_size = sizeof(struct simnpu_memory),
 	.alloc = mem_alloc,
@@ -359,13 +362,13 @@ const struct hal_memory_ops simnpu_memory_ops = {
 	.export_key = export_key,
 	.allow = allow,
 	.import_key = import_key,
-	.reserve = reserve,
-	.release = release,
-	.create = mem_create,
-	.destroy = mem_destroy,
-	.map = map,
-	.unmap = unmap,
-	.protect = protect,
-	.export_fd = export_fd,
-	.import_fd = import_fd,
+	.reserve = VM(reserve),
+	.release = VM(release),
+	.create = VM(mem_create),
+	.destroy = VM(mem_destroy),
+	.map = VM(map),
+	.unmap = VM(unmap),
+	.protect = VM(protect),
+	.export_fd = VM(export_fd),
+	.import_fd = VM(import_fd),
 };

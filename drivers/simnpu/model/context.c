@@ -154,7 +154,8 @@ static void context_empty(struct model_context *ctx)
 		model_module_free(first_of(&ctx->modules, struct model_module));
 	while (!hal_list_empty(&ctx->mems))
 		model_mem_end(first_of(&ctx->mems, struct model_mem));
-	model_vm_drop(ctx);
+	if (IS_ENABLED(CONFIG_VMM))
+		model_vm_drop(ctx);
 	while (!hal_list_empty(&ctx->events)) {
 		ev = first_of(&ctx->events, struct model_event);
 		event_del(ctx->file, ev);

@@ -39,8 +39,10 @@ static int io_version(struct model_file *f, void *arg)
 static uint64_t device_caps(const struct model_device *dev)
 {
 	uint64_t caps = SIMNPU_CAP_PRIORITY | SIMNPU_CAP_WINDOW | SIMNPU_CAP_PEER |
-			SIMNPU_CAP_ABORT | SIMNPU_CAP_VMM | dev->part->caps;
+			SIMNPU_CAP_ABORT | dev->part->caps;
 
+	if (IS_ENABLED(CONFIG_VMM))
+		caps |= SIMNPU_CAP_VMM;
 	if (IS_ENABLED(CONFIG_SIMNPU_FAULTS))
 		caps |= SIMNPU_CAP_FAULT;
 	if (IS_ENABLED(CONFIG_SIMNPU_MODULES))
@@ -135,6 +137,19 @@ static int io_mem_import(struct model_file *f, void *arg)
 	return IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? model_mem_import(f, arg) : -EOPNOTSUPP;
 }
 
+#define WRAP_VM(name)							\
+	static int io_##name(struct model_file *f, void *arg)		\
+	{								\
+		struct simnpu_vm *v = arg;				\
+									\
+		return IS_ENABLED(CONFIG_VMM) ? model_##name(f, v) : -EOPNOTSUPP; \
+	}
+WRAP_VM(vm_reserve)
+WRAP_VM(vm_release)
+WRAP_VM(vm_map)
+WRAP_VM(vm_unmap)
+WRAP_VM(vm_protect)
+
 #define WRAP(name, type)						\
 	static int io_##name(struct model_file *f, void *arg)		\
 	{								\
@@ -148,11 +163,6 @@ WRAP(mem_create, simnpu_mem)
 WRAP(mem_destroy, simnpu_mem_free)
 WRAP(mem_register, simnpu_register)
 WRAP(mem_window, simnpu_window)
-WRAP(vm_reserve, simnpu_vm)
-WRAP(vm_release, simnpu_vm)
-WRAP(vm_map, simnpu_vm)
-WRAP(vm_unmap, simnpu_vm)
-WRAP(vm_protect, simnpu_vm)
 WRAP(queue_create, simnpu_queue)
 WRAP(queue_destroy, simnpu_handle)
 WRAP(queue_grow, simnpu_grow)
