@@ -256,8 +256,8 @@ TEST_F(options, bad_in_the_file)
 	}
 	unlink(path);
 	EXPECT_EQ(-EINVAL, npu_init());
-	EXPECT_NE(NULL, strstr(last_error().text, "NPU_OPTIONS_FILE") != NULL);
-	EXPECT_NE(NULL, strstr(last_error().text, "ENOENT") != NULL);
+	EXPECT_TRUE(strstr(last_error().text, "NPU_OPTIONS_FILE") != NULL);
+	EXPECT_TRUE(strstr(last_error().text, "ENOENT") != NULL);
 	setenv("NPU_OPTIONS_FILE", "", 1);
 	OK(npu_init());
 }
@@ -276,14 +276,14 @@ TEST_F(options, bad_files)
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		use_file(files[i].text);
 		EXPECT_EQ(-EINVAL, npu_init());
-		EXPECT_NE(NULL, strstr(last_error().text, files[i].says) != NULL) {
+		EXPECT_TRUE(strstr(last_error().text, files[i].says) != NULL) {
 			TH_LOG("%s", last_error().text);
 		}
 	}
 	memset(large, '\n', sizeof(large) - 1);
 	use_file(large);
 	EXPECT_EQ(-EINVAL, npu_init());
-	EXPECT_NE(NULL, strstr(last_error().text, "more than") != NULL);
+	EXPECT_TRUE(strstr(last_error().text, "more than") != NULL);
 	/* of two lines the later counts */
 	use_file("log_level = none\nlog_level = info");
 	EXPECT_STREQ("info", get("log_level"));
@@ -295,7 +295,7 @@ TEST_F(options, no_such_driver)
 {
 	setenv("NPU_DRIVER", "abacus", 1);
 	EXPECT_EQ(-EINVAL, npu_init());
-	EXPECT_NE(NULL, strstr(last_error().text, "simnpu") != NULL);
+	EXPECT_TRUE(strstr(last_error().text, "simnpu") != NULL);
 	setenv("NPU_DRIVER", "simnpu", 1);
 	OK(npu_init());
 }
@@ -329,7 +329,7 @@ TEST_F(options, visible_lists)
 		EXPECT_EQ(lists[i].count < 0 ? -EINVAL : 0, npu_init());
 		if (lists[i].count < 0) {
 			snprintf(pos, sizeof(pos), "position %d:", lists[i].pos);
-			EXPECT_NE(NULL, strstr(last_error().text, "ASCEND_RT_VISIBLE_DEVICES") &&
+			EXPECT_TRUE(strstr(last_error().text, "ASCEND_RT_VISIBLE_DEVICES") &&
 				    strstr(last_error().text, pos) &&
 				    strstr(last_error().text, lists[i].says)) {
 				TH_LOG("%s", last_error().text);
@@ -346,7 +346,7 @@ TEST_F(options, visible_list_by_the_api)
 	/* whether there is a device 40 shows when it is needed */
 	OK(npu_option_set("visible_devices", "0,40"));
 	EXPECT_EQ(-EINVAL, npu_init());
-	EXPECT_NE(NULL, strstr(last_error().text, "npu_option_set()") != NULL);
+	EXPECT_TRUE(strstr(last_error().text, "npu_option_set()") != NULL);
 	OK(npu_option_set("visible_devices", NULL));
 	OK(npu_init());
 }
