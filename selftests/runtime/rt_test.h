@@ -5,6 +5,7 @@
 #ifndef SELFTESTS_RUNTIME_RT_TEST_H
 #define SELFTESTS_RUNTIME_RT_TEST_H
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -86,6 +87,43 @@ static inline int is_open(int device)
 
 	npu_device_is_active(device, &active);
 	return active;
+}
+
+/* Whether the part of the library was built that a call is of: runtime/absent.c. */
+static inline bool is_built(const char *call)
+{
+	static const struct {
+		const char *begin;
+		bool built;
+	} parts[] = {
+		{ "npu_mem_set_safe", true },
+		{ "npu_mem_set_tag", IS_ENABLED(CONFIG_MEM_SLEEP) },
+		{ "npu_mem_sleep", IS_ENABLED(CONFIG_MEM_SLEEP) },
+		{ "npu_mem_wake", IS_ENABLED(CONFIG_MEM_SLEEP) },
+		{ "npu_mem_history", IS_ENABLED(CONFIG_MEM_SNAPSHOT) },
+		{ "npu_mem_snapshot", IS_ENABLED(CONFIG_MEM_SNAPSHOT) },
+		{ "npu_mem_", IS_ENABLED(CONFIG_MEM_CACHE) },
+		{ "npu_workspace_", IS_ENABLED(CONFIG_MEM_CACHE) },
+		{ "npu_host_is_pinned", true },
+		{ "npu_host_register", true },
+		{ "npu_host_unregister", true },
+		{ "npu_host_", IS_ENABLED(CONFIG_MEM_PINNED) },
+		{ "npu_vm_", IS_ENABLED(CONFIG_VMM) },
+		{ "npu_file_", IS_ENABLED(CONFIG_FILES) },
+		{ "npu_weights_", IS_ENABLED(CONFIG_FILES) },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (!strncmp(call, parts[i].begin, strlen(parts[i].begin)))
+			return parts[i].built;
+	return true;
+}
+
+/* What a call that is not built says is right. */
+static inline int if_built(const char *call, int err)
+{
+	return err == -EOPNOTSUPP && !is_built(call) ? 0 : err;
 }
 
 #endif /* SELFTESTS_RUNTIME_RT_TEST_H */
