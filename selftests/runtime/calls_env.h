@@ -31,6 +31,7 @@ static struct {
 	npu_file file, f_out;
 	npu_vm_memory v, there, v_out;
 	npu_weights weights, w_out;
+	npu_mem_pool pool, pool_out;
 	struct npu_tensor_info tensor;
 	struct npu_guard g, unused;
 	struct npu_device_info info;
@@ -44,6 +45,7 @@ static struct {
 	struct npu_mem_block block;
 	struct npu_mem_stats stats;
 	struct npu_workspace_stats spaces;
+	struct npu_mem_pool_info pool_info;
 	struct npu_host_stats host_stats;
 	double fraction;
 	void *p, *q, *out, *page, *va, *mapped;
@@ -228,6 +230,45 @@ static npu_weights new_weights(void)
 	return w;
 }
 
+static npu_mem_pool new_mem_pool(void)
+{
+	npu_mem_pool p = obj.pool;
+
+	spare(true);
+	if (is_ready())
+		npu_mem_pool_create(0, NULL, &p);
+	spare(false);
+	return p;
+}
+
+/* Begun, and ended, too. */
+static int begin_pool(void)
+{
+	int err = npu_mem_pool_begin(obj.pool, NPU_MEM_POOL_STREAM, obj.s);
+
+	spare(true);
+	if (!err)
+		npu_mem_pool_end(obj.pool, NPU_MEM_POOL_STREAM, obj.s);
+	spare(false);
+	return err;
+}
+
+static int end_pool(void)
+{
+	int err;
+
+	spare(true);
+	if (is_ready())
+		npu_mem_pool_begin(obj.pool, NPU_MEM_POOL_THREAD, NPU_STREAM_CURRENT);
+	spare(false);
+	err = npu_mem_pool_end(obj.pool, NPU_MEM_POOL_THREAD, NPU_STREAM_CURRENT);
+	spare(true);
+	if (err)
+		npu_mem_pool_end(obj.pool, NPU_MEM_POOL_THREAD, NPU_STREAM_CURRENT);
+	spare(false);
+	return err;
+}
+
 static int write_weights(void)
 {
 	char path[64];
@@ -255,16 +296,16 @@ static int get_workspace(void)
 
 static int put_workspace(void)
 {
+	bool got;
 	void *p;
 	int err;
 
 	spare(true);
-	if (is_ready())
-		npu_workspace_get(obj.s, 64, &p);
+	got = is_ready() && !npu_workspace_get(obj.s, 64, &p);
 	spare(false);
 	err = npu_workspace_put(obj.s);
 	spare(true);
-	if (err)
+	if (err && got)
 		npu_workspace_put(obj.s);
 	npu_workspace_trim(0);
 	spare(false);
@@ -312,7 +353,7 @@ static int no_block(int err)
 	return err == -EINVAL ? 0 : err;
 }
 
-#define DEFINE(name, expr) static int call_##name(void) { return (expr); }
+#define DEFINE(name, expr) static int call_##name(void) { return if_built(#name, (expr)); }
 CALLS(DEFINE, DEFINE, DEFINE)
 
 enum class { CLASS_ANY, CLASS_NEED, CLASS_LIFE };
@@ -341,6 +382,7 @@ static const struct result {
 #define RESULT(field, cleared) { "&obj." #field, &obj.field, sizeof(obj.field), cleared }
 	RESULT(s_out, 0), RESULT(e_out, 0), RESULT(ctx_out, 0), RESULT(module, 0),
 	RESULT(m_out, 0), RESULT(k_out, 0), RESULT(f_out, 0), RESULT(v_out, 0), RESULT(w_out, 0),
+	RESULT(pool_out, 0),
 	RESULT(out, 0), RESULT(fraction, 0), RESULT(u64, 0), RESULT(i64, 0),
 	RESULT(n, -1), RESULT(fd, -1),
 };
@@ -398,11 +440,15 @@ static void set_sizes(void)
 	obj.block.size = sizeof(obj.block);
 	obj.stats.size = sizeof(obj.stats);
 	obj.spaces.size = sizeof(obj.spaces);
+	obj.pool_info.size = sizeof(obj.pool_info);
 	obj.host_stats.size = sizeof(obj.host_stats);
 	obj.error.size = sizeof(obj.error);
 	obj.tensor.size = sizeof(obj.tensor);
 	obj.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
+
+/* Makes something to work on, if it can be made. */
+#define BUILT(call, ...) if_built(#call, call(__VA_ARGS__))
 
 static inline int set_up(void)
 {
@@ -413,13 +459,14 @@ static inline int set_up(void)
 	       npu_event_create(NPU_EVENT_TIMING, &obj.t) || npu_event_record(obj.t, obj.s) ||
 	       npu_event_sync(obj.t, 5000) || npu_context_create(0, &obj.ctx) ||
 	       npu_malloc(4096, 0, &obj.p) || npu_malloc(4096, 0, &obj.q) ||
-	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.va) ||
-	       npu_vm_reserve(0, VM_SIZE, 0, NULL, &obj.mapped) ||
-	       npu_vm_create(0, VM_SIZE, 0, &obj.v) ||
-	       npu_vm_create(0, VM_SIZE, 0, &obj.there) ||
-	       npu_vm_map(obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ) ||
-	       npu_file_open(obj.path, NPU_FILE_READ | NPU_FILE_WRITE, &obj.file) ||
-	       npu_weights_open(CONTAINER, &obj.weights) ||
+	       BUILT(npu_vm_reserve, 0, VM_SIZE, 0, NULL, &obj.va) ||
+	       BUILT(npu_vm_reserve, 0, VM_SIZE, 0, NULL, &obj.mapped) ||
+	       BUILT(npu_vm_create, 0, VM_SIZE, 0, &obj.v) ||
+	       BUILT(npu_vm_create, 0, VM_SIZE, 0, &obj.there) ||
+	       BUILT(npu_vm_map, obj.mapped, VM_SIZE, obj.there, 0, NPU_VM_READ) ||
+	       BUILT(npu_file_open, obj.path, NPU_FILE_READ | NPU_FILE_WRITE, &obj.file) ||
+	       BUILT(npu_weights_open, CONTAINER, &obj.weights) ||
+	       BUILT(npu_mem_pool_create, 0, NULL, &obj.pool) ||
 	       npu_kernel_get(NPU_MODULE_BUILTIN, "nop", &obj.k);
 }
 
