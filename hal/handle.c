@@ -37,6 +37,7 @@ struct hal_table hal_tables[HAL_HANDLE_TYPES] = {
 	TABLE(FILE, sizeof(struct hal_slot)),
 	TABLE(WEIGHTS, sizeof(struct hal_slot)),
 	TABLE(MEMORY, sizeof(struct hal_slot)),
+	TABLE(MEM_POOL, sizeof(struct hal_slot)),
 };
 
 #define STATE { PTHREAD_MUTEX_INITIALIZER, 0, NO_SLOT, 0, false }
@@ -45,7 +46,7 @@ static struct table_state states[] = { [0 ... HAL_HANDLE_TYPES - 1] = STATE };
 
 static const char *const type_names[HAL_HANDLE_TYPES] = {
 	"none", "stream", "event", "context", "module", "kernel", "file", "weights",
-	"memory",
+	"memory", "pool",
 };
 
 static uint32_t random_seed(void)

@@ -4,6 +4,7 @@
  * where it is. Public ones are in place as ever, and say what is missing.
  */
 #include "npu/io.h"
+#include "npu/pool.h"
 #include "npu/sleep.h"
 #include "npu/snapshot.h"
 #include "runtime/alloc.h"
@@ -100,6 +101,19 @@ ABSENT("MEM_SNAPSHOT", "mem_history", npu_mem_history(int device, int mode, uint
 ABSENT("MEM_SNAPSHOT", "mem_snapshot",
        npu_mem_snapshot(int device, npu_mem_write_fn *write, void *arg))
 
+ABSENT_HANDLE("MEM_CACHE", "mem_pool_create", pool,
+	      npu_mem_pool_create(int device, const struct npu_mem_pool_attr *attr,
+				  npu_mem_pool *pool))
+ABSENT("MEM_CACHE", "mem_pool_destroy", npu_mem_pool_destroy(npu_mem_pool pool))
+ABSENT("MEM_CACHE", "mem_pool_begin",
+       npu_mem_pool_begin(npu_mem_pool pool, enum npu_mem_pool_scope scope, npu_stream stream))
+ABSENT("MEM_CACHE", "mem_pool_end",
+       npu_mem_pool_end(npu_mem_pool pool, enum npu_mem_pool_scope scope, npu_stream stream))
+ABSENT("MEM_CACHE", "mem_pool_trim", npu_mem_pool_trim(npu_mem_pool pool))
+ABSENT("MEM_CACHE", "mem_pool_get_info",
+       npu_mem_pool_get_info(npu_mem_pool pool, struct npu_mem_pool_info *info))
+
+weak void rt_pools_drop(int device) { }
 weak void rt_sleep_free(struct rt_sleep *s) { }
 weak int rt_grow_get(const struct rt_want *w) { return -EOPNOTSUPP; }
 weak struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what)

@@ -21,6 +21,7 @@
 
 struct rt_cache;
 struct rt_group;
+struct rt_route;
 struct rt_segment;
 struct rt_sleep;
 struct rt_trace;
@@ -295,11 +296,12 @@ struct rt_segment {
  * @rescued_events: see there
  * @rescued_workspace: see there
  * @rescued_release: see there
+ * @rescued_pools: see there
  * @fraction: of the device's memory that may be reserved
  * @reserving: bytes that threads are about to get from the driver
  * @trace: history, NULL: none is kept
  * @sleep: what sleeps, NULL: nothing, or a thread has it
- * @routes: how many private pools take requests
+ * @routes: which requests go to private pools, the latest first
  * @device: the ordinal
  * @rescue: Protects: nothing; who gives memory back for want of it does so alone
  */
@@ -326,11 +328,12 @@ struct rt_cache {
 	uint64_t rescued_events;
 	uint64_t rescued_workspace;
 	uint64_t rescued_release;
+	uint64_t rescued_pools;
 	double fraction;
 	uint64_t reserving;
 	struct rt_trace *trace;
 	struct rt_sleep *sleep;
-	uint32_t routes;
+	struct rt_route *routes;
 	int device;
 	pthread_mutex_t rescue;
 } __attribute__((aligned(2 * HAL_CACHELINE)));
@@ -423,6 +426,15 @@ int rt_cache_lock(struct rt_cache *c, uint64_t *life, const char *op);
 int rt_cache_dropped(const struct rt_cache *c, const char *op);
 void rt_cache_unlock(struct rt_cache *c);
 
+/* ---- alloc_pool.c ---- */
+
+/* The device was closed, -1: all were: its pools are no more. */
+void rt_pools_drop(int device);
+
+/* ---- alloc_stream.c ---- */
+
+/* -EINVAL, with a text. */
+int rt_not_ours(const void *ptr, const char *op);
 /* rt_cache_lock(), and the lane, made at need. */
 int rt_lane_lock(struct rt_cache *c, uint64_t *life, const struct rt_lane_key *key,
 		 struct rt_lane **lane, const char *op);
@@ -494,15 +506,15 @@ int rt_plain_get(const struct rt_want *w, void **ptr);
  * struct rt_release - what to give back to the driver
  * @bytes: that much is enough
  * @age: only segments that were idle for so long, in heap.clock
- * @group: of this private pool, NULL: of none; unless @every
- * @every: of all pools
+ * @group: of this private pool, NULL: of none, or of one that is gone
+ * @lent: of those as well that lend their memory
  * @oversize: only segments of at least this size
  */
 struct rt_release {
 	uint64_t bytes;
 	uint64_t age;
 	const struct rt_group *group;
-	bool every;
+	bool lent;
 	size_t oversize;
 };
 
@@ -512,6 +524,8 @@ struct rt_release {
  * Return: bytes.
  */
 uint64_t rt_release(struct rt_cache *c, const struct rt_release *what);
+/* Whether the lane's memory is meant. */
+bool rt_release_of(const struct rt_release *what, const struct rt_lane *lane);
 /* Under the lock: a plain segment is free; it goes to rt_cache.dead. */
 void rt_segment_dead_locked(struct rt_cache *c, struct heap_segment *seg);
 /* Gives back what was in rt_cache.dead. Not under the lock. */

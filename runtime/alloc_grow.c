@@ -10,7 +10,7 @@
 
 #include "hal/point.h"
 #include "hal/vmm.h"
-#include "runtime/alloc.h"
+#include "runtime/pool.h"
 
 static struct rt_segment *segment_of(struct heap_segment *seg)
 {
@@ -127,14 +127,17 @@ void rt_runs_forget(struct rt_segment *s)
 
 /* ---- growing -------------------------------------------------------------------------------- */
 
-/* As many addresses as the device has memory, and some for what lies in pieces. */
+/*
+ * As many addresses as the device has memory, and some for what lies in pieces; of a pool that cuts
+ * no blocks, as many as one block.
+ */
 static size_t reserve_size(const struct hal_device_info *info, const struct rt_want *w)
 {
 	uint64_t size = info->mem_total + info->mem_total / 8;
 
 	if (w->kind == RT_SMALL)
 		size /= 8;
-	if (size < w->size)
+	if (size < w->size || rt_group_whole(w->key.group))
 		size = w->size;
 	return (size_t)hal_align_up(size, info->mem_granularity);
 }
@@ -243,7 +246,7 @@ static int grow(struct hal_context *ctx, const struct rt_want *w)
 	struct rt_run *runs;
 	int err;
 
-	err = claim(w, granule, &b);
+	err = rt_group_whole(w->key.group) ? -ENOENT : claim(w, granule, &b);
 	if (err == -ENOENT) {
 		err = segment_new(ctx, w);
 		if (!err)
@@ -324,7 +327,7 @@ struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what
 		s = segment_of(hal_list_entry(n, struct heap_segment, node));
 		lane = s->seg.pool->owner;
 		if (!(s->flags & RT_SEGMENT_GROWABLE) || bytes >= what->bytes ||
-		    !(what->every || lane->group == what->group))
+		    !rt_release_of(what, lane))
 			continue;
 		before = out;
 		out = collect(c, s, out, &bytes);
@@ -389,7 +392,7 @@ uint64_t rt_grow_give_back(struct rt_cache *c, struct rt_run *out, uint64_t life
 static struct rt_segment *next_empty(struct rt_cache *c, uint64_t life)
 {
 	struct rt_segment *s, *found = NULL;
-	const struct rt_lane *lane;
+	struct rt_lane *lane;
 	struct hal_list *n;
 
 	rt_bias_lock(&c->lock);
@@ -398,8 +401,11 @@ static struct rt_segment *next_empty(struct rt_cache *c, uint64_t life)
 			s = segment_of(hal_list_entry(n, struct heap_segment, node));
 			lane = s->seg.pool->owner;
 			if (!(s->flags & RT_SEGMENT_GROWABLE) || s->runs || s->seg.first->next ||
-			    s->seg.first->held || lane->grow[s->kind] == s)
+			    s->seg.first->held ||
+			    (lane->grow[s->kind] == s && lane->group == rt_group_of(lane)))
 				continue;
+			if (lane->grow[s->kind] == s)
+				lane->grow[s->kind] = NULL;
 			found = s;
 			break;
 		}

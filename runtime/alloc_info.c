@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/alloc.h"
+#include "runtime/pool.h"
 
 /* ---- statistics --------------------------------------------------------------------------- */
 
@@ -50,6 +50,7 @@ static void counters(struct rt_cache *c, struct npu_mem_stats *s)
 	s->rescued_events = c->rescued_events;
 	s->rescued_workspace = c->rescued_workspace;
 	s->rescued_release = c->rescued_release;
+	s->rescued_pools = c->rescued_pools;
 	for (k = 0; k < RT_KINDS; k++) {
 		s->waiting_bytes += c->kind[k].wait_bytes;
 		s->cached_bytes += c->kind[k].sum.mapped - c->kind[k].sum.used_bytes;
@@ -168,7 +169,7 @@ NPU_API int npu_mem_reset_accumulated(int device)
 	stat_reset(&c->oversize_segments, false);
 	c->retries = c->ooms = c->syncs = c->device_allocs = c->device_frees = 0;
 	c->rescued_reclaim = c->rescued_gc = c->rescued_events = 0;
-	c->rescued_workspace = c->rescued_release = 0;
+	c->rescued_workspace = c->rescued_release = c->rescued_pools = 0;
 	rt_cache_unlock(c);
 	return 0;
 }
@@ -249,6 +250,7 @@ bool rt_mem_block(const void *ptr, struct npu_mem_block *out)
 		out->segment_bytes = b->seg->size;
 		out->stream.h = lane->stream;
 		out->device = c->device;
+		out->pool = rt_group_id(lane);
 	}
 	rt_bias_unlock(&c->lock);
 	return b;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "hal/point.h"
-#include "runtime/alloc.h"
+#include "runtime/pool.h"
 
 /* Uses in one chunk. */
 #define CHUNK 64u
@@ -36,6 +36,7 @@ void rt_lane_free(struct rt_lane *lane)
 {
 	if (!lane)
 		return;
+	rt_group_put(lane->group);
 	free(lane->pool);
 	free(lane);
 }
@@ -81,13 +82,15 @@ struct rt_lane *rt_lane_new(uint64_t stream, struct rt_group *group, bool pools)
 		return NULL;
 	lane->stream = stream;
 	lane->group = group;
+	if (group)
+		kref_get(&group->held.ref);
 	lane->tail = &lane->head;
 	hal_list_init(&lane->node);
 	if (pools)
 		lane->pool = hal_zalloc(RT_KINDS * sizeof(*lane->pool));
 	if (lane->pool || !pools)
 		return lane;
-	free(lane);
+	rt_lane_free(lane);
 	return NULL;
 }
 

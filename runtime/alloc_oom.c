@@ -317,7 +317,7 @@ static void figures(struct rt_cache *c, size_t size, uint32_t tried, struct npu_
 static void tried_text(char *buf, size_t room, uint32_t tried)
 {
 	static const char *const name[] = {
-		"reclaim", "gc", "driver", "events", "workspace", "release",
+		"reclaim", "gc", "driver", "events", "workspace", "release", "pools",
 	};
 	size_t n = 0;
 	uint32_t i;

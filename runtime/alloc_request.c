@@ -8,18 +8,20 @@
 #include <pthread.h>
 
 #include "hal/point.h"
-#include "runtime/alloc.h"
+#include "runtime/pool.h"
 
 /**
  * struct request - an allocation under way
  * @w: what it needs; its lane is counted as used as long as it is set
  * @over: NPU_MEM_TRIED_* of rescues that had their turn
  * @tried: NPU_MEM_TRIED_* of those for which there was something to do
+ * @borrow: private pools that lend are searched, too
  */
 struct request {
 	struct rt_want w;
 	uint32_t over;
 	uint32_t tried;
+	bool borrow;
 };
 
 /* Finds or makes the lane, and keeps it; takes the lock. */
@@ -36,7 +38,10 @@ static int lane_lock(struct request *r)
 	return err;
 }
 
-/* What streams have left that are gone is anybody's. */
+/*
+ * What streams have left that are gone is anybody's; what pools have left that are gone is that of
+ * their streams.
+ */
 static bool inherit_locked(struct rt_cache *c, struct rt_lane *heir)
 {
 	struct rt_segment *s;
@@ -48,9 +53,12 @@ static bool inherit_locked(struct rt_cache *c, struct rt_lane *heir)
 		s = container_of(hal_list_entry(n, struct heap_segment, node), struct rt_segment,
 				 seg);
 		lane = s->seg.pool->owner;
-		if (lane == heir || lane->group != heir->group || (s->flags & RT_SEGMENT_PLAIN) ||
-		    !rt_lane_dead(lane))
+		if (lane == heir || rt_group_of(lane) != heir->group ||
+		    (s->flags & RT_SEGMENT_PLAIN) ||
+		    (lane->stream != heir->stream && !rt_lane_dead(lane)))
 			continue;
+		if (lane->group && lane->group->tag)
+			c->odd |= RT_ODD_TAGS;
 		heap_segment_move(&c->heap, &s->seg, &heir->pool[s->kind]);
 		if (lane->grow[s->kind] == s)
 			lane->grow[s->kind] = NULL;
@@ -61,7 +69,7 @@ static bool inherit_locked(struct rt_cache *c, struct rt_lane *heir)
 	return any;
 }
 
-/* Takes out lanes of streams that are gone, which have nothing any more; a list of them. */
+/* Takes out lanes of streams and pools that are gone, which have nothing; a list of them. */
 static struct rt_lane *sweep_locked(struct rt_cache *c)
 {
 	struct rt_lane *gone = NULL, *lane, *next;
@@ -70,7 +78,8 @@ static struct rt_lane *sweep_locked(struct rt_cache *c)
 	for (i = 0; i < RT_LANE_BUCKETS; i++)
 		for (lane = c->lanes.bucket[i]; lane; lane = next) {
 			next = lane->next;
-			if (lane->uses || !rt_lane_dead(lane) ||
+			if (lane->uses ||
+			    !(rt_lane_dead(lane) || lane->group != rt_group_of(lane)) ||
 			    (lane->pool && (lane->pool[RT_SMALL].segments ||
 					    lane->pool[RT_LARGE].segments)))
 				continue;
@@ -93,11 +102,50 @@ static void lanes_free(struct rt_lane *gone)
 	}
 }
 
+/* Of a pool that cuts no blocks a whole one, unless it is much too large. */
+static struct heap_fit fit_for(const struct request *r, const struct rt_group *g)
+{
+	struct heap_fit f = rt_mem_fit(r->w.kind, r->w.size);
+	size_t granule = (size_t)rt.info[r->w.c->device].mem_granularity;
+
+	if (rt_group_whole(g)) {
+		f.rest = SIZE_MAX;
+		f.below = (size_t)hal_align_up(r->w.size, granule ? granule : HEAP_UNIT) +
+			  hal_load_relaxed(&rt_mem.rounding) + HEAP_UNIT;
+	}
+	return f;
+}
+
+/* What pools that lend have free for the stream, if it borrows; *any: there are such pools. */
+static struct heap_block *borrow_locked(struct request *r, bool *any)
+{
+	struct rt_cache *c = r->w.c;
+	struct heap_block *b = NULL;
+	struct heap_fit fit;
+	struct rt_lane *lane;
+	uint32_t i;
+
+	*any = false;
+	for (i = 0; i < RT_LANE_BUCKETS && !b; i++)
+		for (lane = c->lanes.bucket[i]; lane && !b; lane = lane->next) {
+			if (lane->stream != r->w.key.stream || !lane->pool ||
+			    !rt_group_lends(rt_group_of(lane)))
+				continue;
+			*any = true;
+			fit = fit_for(r, lane->group);
+			if (r->borrow)
+				b = heap_take(&c->heap, &lane->pool[r->w.kind], &fit);
+		}
+	c->rescued_pools += b != NULL;
+	return b;
+}
+
 /* Whatever is free for the lane. */
 static struct heap_block *search_locked(struct request *r, struct rt_lane **gone)
 {
-	const struct heap_fit fit = rt_mem_fit(r->w.kind, r->w.size);
+	const struct heap_fit fit = fit_for(r, r->w.key.group);
 	struct rt_cache *c = r->w.c;
+	bool any;
 	struct heap_pool *p = &r->w.lane->pool[r->w.kind];
 	struct heap_block *b;
 
@@ -110,6 +158,8 @@ static struct heap_block *search_locked(struct request *r, struct rt_lane **gone
 		return b;
 	if (inherit_locked(c, r->w.lane))
 		b = heap_take(&c->heap, p, &fit);
+	if (!b && r->borrow)
+		b = borrow_locked(r, &any);
 	*gone = sweep_locked(c);
 	return b;
 }
@@ -128,6 +178,8 @@ static int search(struct request *r, void **ptr)
 	b = search_locked(r, &gone);
 	if (b) {
 		rt_block_took(c, b, r->w.asked);
+		if (r->w.key.group)
+			b->tag = r->w.key.group->tag;
 		*ptr = (void *)b->addr;
 	} else {
 		rt_figures(c);
@@ -142,7 +194,7 @@ static int search(struct request *r, void **ptr)
 /* Segments that were idle for longer than most, if more than the threshold is in use. */
 static bool collect(struct request *r)
 {
-	struct rt_release what = { .group = r->w.key.group };
+	struct rt_release what = { .group = NULL };
 	struct rt_cache *c = r->w.c;
 	uint64_t held, most, ages = 0, n = 0, freed, life = r->w.life;
 	const struct rt_segment *s;
@@ -159,7 +211,7 @@ static bool collect(struct request *r)
 	hal_list_for_each(node, &c->heap.segments) {
 		s = container_of(hal_list_entry(node, struct heap_segment, node),
 				 struct rt_segment, seg);
-		if (s->seg.used || s->flags)
+		if (s->seg.used || s->flags || !rt_release_of(&what, s->seg.pool->owner))
 			continue;
 		ages += c->heap.clock - s->seg.since;
 		n++;
@@ -175,6 +227,25 @@ static bool collect(struct request *r)
 	c->rescued_gc += freed;
 	rt_bias_unlock(&c->lock);
 	return freed;
+}
+
+/* From now on what pools that lend have is searched as well, if there are any. */
+static bool borrow(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+	uint64_t life = r->w.life;
+	bool any;
+
+	/* a pool takes nothing from another one */
+	if (r->w.key.group || rt_cache_lock(c, &life, r->w.op))
+		return false;
+	borrow_locked(r, &any);
+	rt_cache_unlock(c);
+	if (!any)
+		return false;
+	r->tried |= NPU_MEM_TRIED_POOLS;
+	r->borrow = true;
+	return true;
 }
 
 /* Waits for all streams that use freed blocks. */
@@ -225,7 +296,7 @@ static bool trim_workspaces(struct request *r)
 
 static bool release_all(struct request *r)
 {
-	struct rt_release what = { .bytes = UINT64_MAX, .every = true };
+	struct rt_release what = { .bytes = UINT64_MAX, .lent = true };
 	struct rt_cache *c = r->w.c;
 	uint64_t freed;
 
@@ -270,6 +341,7 @@ static const struct rescue {
 	{ NPU_MEM_TRIED_RECLAIM, reclaim },
 	{ NPU_MEM_TRIED_GC, collect },
 }, after[] = {
+	{ NPU_MEM_TRIED_POOLS, borrow },
 	{ NPU_MEM_TRIED_EVENTS, wait_events },
 	{ NPU_MEM_TRIED_WORKSPACE, trim_workspaces },
 	{ NPU_MEM_TRIED_RELEASE, release_all },
@@ -347,24 +419,31 @@ int rt_alloc_slow(struct rt_cache *c, size_t size, uint64_t stream, void **ptr, 
 			.op = op,
 		},
 	};
+	struct rt_thread *t = rt_thread(op);
 	struct rt_record before_all;
 	bool plain, sleeps;
 	int err;
+
+	if (!t)
+		return -ENOMEM;
 
 	if (size > RT_REQUEST_MAX)
 		return rt_oom(c, size, 0, op);
 	rt_bias_lock(&c->lock);
 	sleeps = c->odd & RT_ODD_SLEEP;
+	if (!sleeps)
+		r.w.key.group = rt_route_find(c, stream, t->id);
 	rt_bias_unlock(&c->lock);
 	if (sleeps)
 		return hal_fail(-EBUSY, op, "the memory of device %d sleeps", c->device);
 	rt_record_save(&before_all);
 	r.w.size = rt_mem_round(size);
 	r.w.kind = r.w.size > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;
-	plain = !hal_load_relaxed(&rt_mem.caching);
+	plain = !r.w.key.group && !hal_load_relaxed(&rt_mem.caching);
 	r.w.key.use = plain;
 	err = obtain(&r, plain, ptr);
 	lane_let_go(&r);
+	rt_group_put(r.w.key.group);
 	if (!err)
 		rt_record_restore(&before_all);
 	return err;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "hal/point.h"
-#include "runtime/alloc.h"
+#include "runtime/pool.h"
 
 static struct rt_segment *segment_of(struct heap_segment *seg)
 {
@@ -157,7 +157,8 @@ static int get(const struct rt_want *w, size_t bytes, uint32_t flags, void **ptr
 
 int rt_segment_get(const struct rt_want *w)
 {
-	size_t bytes = rt_segment_size(w->kind, w->size);
+	size_t bytes = rt_group_whole(w->key.group) ? w->size :
+						      rt_segment_size(w->kind, w->size);
 	int err = -EOPNOTSUPP;
 
 	if (hal_load_relaxed(&rt_mem.growable))
@@ -183,16 +184,23 @@ bool rt_point_wait(const struct hal_point *p, uint64_t deadline)
 	return !p->seq || !hal_point_drain(p, rt_time_left(deadline));
 }
 
+bool rt_release_of(const struct rt_release *what, const struct rt_lane *lane)
+{
+	const struct rt_group *g = rt_group_of(lane);
+
+	if (what->group)
+		return lane->group == what->group;
+	return !g || (what->lent && rt_group_lends(g));
+}
+
 static bool wanted(const struct rt_cache *c, const struct rt_segment *s,
 		   const struct rt_release *what)
 {
-	const struct rt_lane *lane = s->seg.pool->owner;
-
 	if (s->seg.used || s->flags)
 		return false;
 	if (c->heap.clock - s->seg.since < what->age || s->seg.size < what->oversize)
 		return false;
-	return what->every || lane->group == what->group;
+	return rt_release_of(what, s->seg.pool->owner);
 }
 
 /* It stays in the heap, but nobody finds it there; it is not freed when the cache is dropped. */

@@ -315,7 +315,7 @@ static bool sleeps(struct rt_cache *c)
 static int go_to_sleep(struct rt_cache *c, const struct tags *drop, int64_t timeout_ms,
 		       const char *op)
 {
-	const struct rt_release what = { .bytes = UINT64_MAX, .every = true };
+	const struct rt_release what = { .bytes = UINT64_MAX };
 	uint64_t deadline = hal_sys_deadline(timeout_ms);
 	int err;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/json.h"
+#include "runtime/pool.h"
 #include "runtime/snapshot.h"
 
 /* Events that are copied at once. */
@@ -22,7 +23,7 @@
  * @size: its bytes
  * @requested: what was asked for
  * @stream: its stream
- * @group: its private pool, NULL: none
+ * @pool: its private pool, 0: none
  */
 struct piece {
 	bool first;
@@ -33,7 +34,7 @@ struct piece {
 	uint64_t size;
 	uint64_t requested;
 	uint64_t stream;
-	const struct rt_group *group;
+	uint64_t pool;
 };
 
 /**
@@ -82,7 +83,7 @@ static void copy_locked(const struct rt_cache *c, struct shot *s)
 				.size = b->size,
 				.requested = used ? b->requested : 0,
 				.stream = lane->stream & STREAM_MASK,
-				.group = lane->group,
+				.pool = rt_group_id(lane),
 			};
 		}
 	}
@@ -174,7 +175,7 @@ static void segments(struct rt_json *j, const struct shot *s, int device)
 		rt_json_text(j, "segment_type", p->kind == RT_SMALL ? "small" : "large");
 		rt_json_open(j, "segment_pool_id", '[');
 		rt_json_number(j, NULL, 0);
-		rt_json_number(j, NULL, p->group ? (uintptr_t)p->group & STREAM_MASK : 0);
+		rt_json_number(j, NULL, p->pool);
 		rt_json_close(j, ']');
 		rt_json_bool(j, "is_expandable", p->growable);
 		no_frames(j);

@@ -20,6 +20,31 @@ size_t rt_copy_out(void *dst, const void *src, size_t want, size_t have)
 	return n;
 }
 
+/**
+ * rt_copy_in() - take what the caller knows of a structure that starts with its size
+ * @dst: the structure; what the caller does not know of stays
+ * @have: its bytes
+ * @src: the caller's, which must be 0 behind what is known here
+ * @op: for the error record
+ *
+ * Return: 0, -EINVAL.
+ */
+int rt_copy_in(void *dst, size_t have, const void *src, const char *op)
+{
+	const char *more = src;
+	size_t size, i;
+
+	memcpy(&size, src, sizeof(size));
+	if (size < sizeof(size) || size > 4096)
+		return hal_fail(-EINVAL, op, "attr.size is %zu", size);
+	for (i = have; i < size; i++)
+		if (more[i])
+			return hal_fail(-EINVAL, op,
+					"attr has a field that this version does not know");
+	rt_copy_out(dst, src, size, have);
+	return 0;
+}
+
 /* Puts the record aside, for what may fail on the way to a success. */
 void rt_record_save(struct rt_record *r)
 {

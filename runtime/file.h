@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "hal/point.h"
-#include "runtime/internal.h"
+#include "runtime/handle.h"
 
 /* Bytes of one read or write. */
 #define RT_IO_CHUNK (1u << 20)
@@ -49,17 +49,6 @@ struct rt_file_sys {
 
 extern const struct rt_file_sys rt_file_libc;
 extern const struct rt_file_sys *rt_file_sys;
-
-/**
- * struct rt_held - what handles of files and weights stand for begins with this
- * @ref: references
- * @node: in the list of those that have a handle: memory is found by nothing else, as slots of
- *	handles are no memory of the heap
- */
-struct rt_held {
-	struct kref ref;
-	struct hal_list node;
-};
 
 /**
  * struct rt_file - a file that is open
@@ -193,9 +182,6 @@ extern const struct rt_io_backend rt_io_threads;
 extern const struct rt_io_backend rt_io_uring;
 
 /* file.c */
-uint64_t rt_handle_new(enum hal_handle_type type, struct hal_slot *slot, struct rt_held *held);
-void *rt_handle_get(enum hal_handle_type type, uint64_t handle, const char *op);
-void *rt_handle_end(enum hal_handle_type type, uint64_t handle, const char *op);
 void rt_file_put(struct rt_file *f);
 int rt_file_open(const char *path, uint32_t flags, const char *op, struct rt_file **file);
 int rt_file_failed(int err, const char *path, const char *op);

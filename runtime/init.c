@@ -187,6 +187,7 @@ static int come_down(int64_t timeout_ms)
 	rt_io_stop(deadline);
 	rt_files_close();
 	rt_weights_close_all();
+	rt_pools_drop(-1);
 	rt_options_unload();
 	forget_devices();
 	return err;

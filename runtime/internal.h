@@ -320,6 +320,7 @@ void rt_sync_unlock(void);
 void rt_record_save(struct rt_record *r);
 void rt_record_restore(const struct rt_record *r);
 size_t rt_copy_out(void *dst, const void *src, size_t want, size_t have);
+int rt_copy_in(void *dst, size_t have, const void *src, const char *op);
 
 /* option.c, option_source.c: values */
 struct rt_option_ref {

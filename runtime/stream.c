@@ -46,20 +46,14 @@ int rt_stream_make(uint64_t ctx, const struct npu_stream_attr *attr, enum npu_st
 static int read_attr(const struct npu_stream_attr *attr, struct npu_stream_attr *a)
 {
 	static const struct npu_stream_attr init = NPU_STREAM_ATTR_INIT;
-	const char *more;
-	size_t i;
+	int err;
 
 	*a = init;
 	if (!attr)
 		return 0;
-	if (attr->size < sizeof(attr->size) || attr->size > 4096)
-		return hal_fail(-EINVAL, "stream_create", "attr.size is %zu", attr->size);
-	rt_copy_out(a, attr, attr->size, sizeof(*a));
-	more = (const char *)attr + sizeof(*a);
-	for (i = 0; i + sizeof(*a) < attr->size; i++)
-		if (more[i])
-			return hal_fail(-EINVAL, "stream_create",
-					"attr has a field that this version does not know");
+	err = rt_copy_in(a, sizeof(*a), attr, "stream_create");
+	if (err)
+		return err;
 	if (a->flags & ~NPU_STREAM_NONBLOCK)
 		return hal_fail(-EINVAL, "stream_create", "unknown flags 0x%x", a->flags);
 	if (a->fail_mode != NPU_FAIL_CONTINUE && a->fail_mode != NPU_FAIL_STOP)

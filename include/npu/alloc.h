@@ -29,10 +29,10 @@ extern "C" {
  *
  * When the device has no memory left, all that the cache can do is tried, in this order: blocks
  * that are free, functions of npu_mem_add_reclaim(), the collection that the option
- * mem_gc_threshold asks for, the driver, blocks that wait for streams, workspaces, all that is
- * cached. After each the search starts again. Then observers are told, and the text of the error
- * has all figures. A block that is at hand is given whatever the device is: what it is to be used
- * for will fail.
+ * mem_gc_threshold asks for, the driver, private pools that lend, blocks that wait for streams,
+ * workspaces, all that is cached. After each the search starts again. Then observers are told, and
+ * the text of the error has all figures. A block that is at hand is given whatever the device is:
+ * what it is to be used for will fail.
  * Context: any thread. Inside a callback of a stream nothing is waited for, so that more may fail.
  * Return: 0, -EINVAL (NULL), -ENOMEM, -ENODEV, -EIO (the device has a fault), -EOPNOTSUPP, -ECHILD,
  * -ENOTCONN, -EBADF and -ESTALE (the stream), -ESHUTDOWN (finalizing, or the device is stopped),
@@ -118,6 +118,7 @@ NPU_API int npu_mem_get_fraction(int device, double *fraction);
  * @stream: the stream that it was allocated for
  * @device: its device
  * @flags: zero
+ * @pool: number of its private pool (npu/pool.h), 0: none
  */
 struct npu_mem_block {
 	size_t size;
@@ -129,6 +130,7 @@ struct npu_mem_block {
 	npu_stream stream;
 	int device;
 	uint32_t flags;
+	uint64_t pool;
 };
 
 /**
@@ -194,6 +196,7 @@ struct npu_mem_stat {
  * @largest_free: bytes of the largest free block
  * @waiting_bytes: bytes of blocks that wait for streams
  * @limit: most that the cache may take, bytes
+ * @rescued_pools: blocks that private pools have lent
  */
 struct npu_mem_stats {
 	size_t size;
@@ -223,6 +226,7 @@ struct npu_mem_stats {
 	uint64_t largest_free;
 	uint64_t waiting_bytes;
 	uint64_t limit;
+	uint64_t rescued_pools;
 };
 
 /**
@@ -267,6 +271,8 @@ NPU_API int npu_mem_reset_accumulated(int device);
 #define NPU_MEM_TRIED_WORKSPACE (1u << 4)
 /** NPU_MEM_TRIED_RELEASE - giving back all that is cached, and the driver again */
 #define NPU_MEM_TRIED_RELEASE (1u << 5)
+/** NPU_MEM_TRIED_POOLS - private pools that lend (NPU_MEM_POOL_USE_ON_OOM), after the driver */
+#define NPU_MEM_TRIED_POOLS (1u << 6)
 
 /**
  * struct npu_mem_oom - a request for which there was no memory

@@ -18,6 +18,7 @@
 #include "npu/kernel.h"
 #include "npu/memory.h"
 #include "npu/option.h"
+#include "npu/pool.h"
 #include "npu/sleep.h"
 #include "npu/snapshot.h"
 #include "npu/stream.h"

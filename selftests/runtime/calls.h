@@ -140,6 +140,12 @@
 	NEED(npu_mem_sleep, npu_mem_sleep(1, NULL, 0, 5000))				\
 	NEED(npu_mem_wake, npu_mem_wake(1))						\
 	NEED(npu_mem_observe_oom, observe_oom())					\
+	NEED(npu_mem_pool_create, npu_mem_pool_create(0, NULL, &obj.pool_out))		\
+	NEED(npu_mem_pool_destroy, npu_mem_pool_destroy(new_mem_pool()))		\
+	NEED(npu_mem_pool_begin, begin_pool())						\
+	NEED(npu_mem_pool_end, end_pool())						\
+	NEED(npu_mem_pool_trim, npu_mem_pool_trim(obj.pool))				\
+	NEED(npu_mem_pool_get_info, npu_mem_pool_get_info(obj.pool, &obj.pool_info))	\
 	NEED(npu_memcpy, npu_memcpy(obj.q, obj.text, 8, NPU_COPY_AUTO))			\
 	NEED(npu_memcpy_async, npu_memcpy_async(obj.p, obj.page, 8, NPU_COPY_AUTO, obj.s)) \
 	NEED(npu_memcpy_2d, npu_memcpy_2d(obj.q, 8, obj.text, 8, 4, 2, NPU_COPY_AUTO))	\

@@ -50,7 +50,7 @@ static int extra_call(void)
 
 #define ROW(name, expr, want)			\
 	if (i++ == extra_now)			\
-		return (expr);
+		return if_built(#name, (expr));
 	EXTRA_CALLS(ROW)
 #undef ROW
 	return -ENOSYS;
@@ -115,6 +115,8 @@ static void undo(void)
 		npu_vm_destroy(obj.v_out);
 	if (obj.w_out.h)
 		npu_weights_close(obj.w_out);
+	if (obj.pool_out.h)
+		npu_mem_pool_destroy(obj.pool_out);
 	if (obj.out && npu_vm_release(obj.out) && npu_mem_free(obj.out) && npu_free(obj.out) &&
 	    npu_host_free(obj.out))
 		npu_free_host(obj.out);
@@ -122,7 +124,7 @@ static void undo(void)
 	npu_host_empty_cache(0);
 	npu_host_unregister(obj.page);
 	obj.s_out.h = obj.e_out.h = obj.ctx_out.h = obj.module.h = obj.m_out.h = 0;
-	obj.v_out.h = obj.f_out.h = obj.w_out.h = 0;
+	obj.v_out.h = obj.f_out.h = obj.w_out.h = obj.pool_out.h = 0;
 	obj.out = NULL;
 }
 
