@@ -231,11 +231,14 @@ TEST_F(ioctl, padding_and_flags)
 	REFUSE(-EINVAL, VM_RELEASE, simnpu_vm, .offset = 1);
 	REFUSE(-EINVAL, VM_UNMAP, simnpu_vm, .handle = 1);
 	REFUSE(-EINVAL, VM_UNMAP, simnpu_vm, .offset = 1ull << 32);
-	REFUSE(-EINVAL, VM_MAP, simnpu_vm, .context = c, .flags = 4);
-	REFUSE(-EINVAL, VM_MAP, simnpu_vm, .context = c, .flags = 2);
+	REFUSE(IS_ENABLED(CONFIG_VMM) ? -EINVAL : -EOPNOTSUPP, VM_MAP, simnpu_vm, .context = c,
+	       .flags = 4);
+	REFUSE(IS_ENABLED(CONFIG_VMM) ? -EINVAL : -EOPNOTSUPP, VM_MAP, simnpu_vm, .context = c,
+	       .flags = 2);
 	REFUSE(-EINVAL, VM_MAP, simnpu_vm, .pad = 4);
 	REFUSE(-EINVAL, VM_MAP, simnpu_vm, .offset = 2u << 20);
-	REFUSE(-EINVAL, VM_PROTECT, simnpu_vm, .context = c, .flags = 4);
+	REFUSE(IS_ENABLED(CONFIG_VMM) ? -EINVAL : -EOPNOTSUPP, VM_PROTECT, simnpu_vm, .context = c,
+	       .flags = 4);
 	REFUSE(-EINVAL, VM_PROTECT, simnpu_vm, .handle = 1);
 	REFUSE(-EINVAL, QUEUE_CREATE, simnpu_queue, .context = c, .slots = 16, .first_seq = 1,
 	       .flags = 2);
@@ -580,7 +583,7 @@ TEST_F(ioctl, info_and_time)
 	EXPECT_LE(i.look_again_ns, 50000);
 	EXPECT_EQ(NPU_SIMNPU_KERNEL_ABI, i.kernel_abi);
 	EXPECT_EQ(0, i.caps & (SIMNPU_CAP_EXPORT | SIMNPU_CAP_MANAGED | SIMNPU_CAP_VIRTUAL_TIME));
-	EXPECT_NE(0, i.caps & SIMNPU_CAP_VMM);
+	EXPECT_EQ(IS_ENABLED(CONFIG_VMM), (i.caps & SIMNPU_CAP_VMM) != 0);
 	EXPECT_NE(0, i.caps & SIMNPU_CAP_ABORT);
 	EXPECT_NE(0, i.caps & SIMNPU_CAP_FAULT);
 	EXPECT_STREQ("simnpu0", i.bus);

@@ -920,6 +920,8 @@ TEST_F(alloc_options, growable)
 	void *p[4], *q;
 	int i;
 
+	if (!is_built("npu_vm_map"))
+		SKIP(return, "built without VMM");
 	OK(npu_option_set("mem_growable", "1"));
 	OK(npu_stream_create(NULL, &self->s));
 	/* no more is taken than is needed, rounded to what memory comes in */
@@ -992,6 +994,8 @@ TEST_F(alloc_options, growable_to_the_end)
 {
 	void *p, *q;
 
+	if (!is_built("npu_vm_map"))
+		SKIP(return, "built without VMM");
 	OK(npu_option_set("mem_growable", "1"));
 	OK(npu_stream_create(NULL, &self->s));
 	OK(npu_mem_alloc(60 * MIB, self->s, &p));
@@ -1021,6 +1025,8 @@ TEST_F(alloc_options, growable_and_streams)
 	void *p;
 	int i;
 
+	if (!is_built("npu_vm_map"))
+		SKIP(return, "built without VMM");
 	OK(npu_option_set("mem_growable", "1"));
 	for (i = 0; i < 200; i++) {
 		OK(npu_stream_create(NULL, &self->s));
