@@ -19,9 +19,13 @@
 #define VERSION_TEXT1(a, b, c) VERSION_TEXT2(a, b, c)
 #define VERSION_TEXT VERSION_TEXT1(NPU_VERSION_MAJOR, NPU_VERSION_MINOR, NPU_VERSION_PATCH)
 
+/* By itself, as zeroes take no room in the file. */
+static struct hal_device_info infos[RT_DEVICES];
+
 struct rt_process rt = {
 	.epoch = 1,
 	.first = -1,
+	.info = infos,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.hooks_end = &rt.hooks,
 };

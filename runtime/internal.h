@@ -108,7 +108,7 @@ struct rt_process {
 	struct rt_sync_hook *_Atomic sync_hook;
 	_Atomic bool fixed;
 	struct rt_visible visible;
-	struct hal_device_info info[RT_DEVICES];
+	struct hal_device_info *info;
 	_Atomic uint32_t pool_size;
 	_Atomic uint32_t lease_max;
 	_Atomic uint32_t wait_mode;
