@@ -3,6 +3,7 @@
  * What stands for parts that are not built in: each is overridden by the function of the same name
  * where it is. Public ones are in place as ever, and say what is missing.
  */
+#include "npu/allocator.h"
 #include "npu/io.h"
 #include "npu/pool.h"
 #include "npu/sleep.h"
@@ -68,6 +69,11 @@ NPU_API weak int npu_mem_add_reclaim(npu_mem_reclaim_fn *fn, void *arg, uint64_t
 	return hal_fail(-EOPNOTSUPP, "mem_add_reclaim", "built without CONFIG_MEM_CACHE");
 }
 
+NPU_API weak int npu_mem_set_allocator(const struct npu_mem_allocator *ops, void *arg)
+{
+	return hal_fail(-EOPNOTSUPP, "mem_set_allocator", "built without CONFIG_MEM_CACHE");
+}
+
 NPU_API weak int npu_mem_remove_reclaim(uint64_t id)
 {
 	return hal_fail(-ENOENT, "mem_remove_reclaim", "there is no such function");
@@ -114,6 +120,7 @@ ABSENT("MEM_CACHE", "mem_pool_get_info",
        npu_mem_pool_get_info(npu_mem_pool pool, struct npu_mem_pool_info *info))
 
 weak void rt_pools_drop(int device) { }
+weak void rt_plug_drop(int device) { }
 weak void rt_sleep_free(struct rt_sleep *s) { }
 weak int rt_grow_get(const struct rt_want *w) { return -EOPNOTSUPP; }
 weak struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what)

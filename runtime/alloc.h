@@ -431,6 +431,11 @@ void rt_cache_unlock(struct rt_cache *c);
 /* The device was closed, -1: all were: its pools are no more. */
 void rt_pools_drop(int device);
 
+/* ---- alloc_plug.c ---- */
+
+/* What another allocator gave of the device is forgotten; -1: of all, and the allocator is. */
+void rt_plug_drop(int device);
+
 /* ---- alloc_stream.c ---- */
 
 /* -EINVAL, with a text. */

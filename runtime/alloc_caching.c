@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/plug.h"
 #include "runtime/pool.h"
 
 struct rt_mem rt_mem = {
@@ -58,7 +59,6 @@ static void begin(struct rt_cache *c)
 	c->sleep = NULL;
 	c->routes = NULL;
 	c->reserving = 0;
-	c->most = 0;
 	c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
 	c->odd = (c->odd & RT_ODD_TRACE) | odd_options();
 	/* peaks and sums of what is not there any more */
@@ -516,6 +516,12 @@ NPU_API int npu_mem_alloc(size_t size, npu_stream stream, void **ptr)
 
 /* ---- freeing -------------------------------------------------------------------------------- */
 
+/* None of the cache's: perhaps the one's that is in its place. */
+static __attribute__((noinline)) int give_other(void *ptr, const char *op)
+{
+	return hal_load_acquire(&rt_plug_on) ? rt_plug_free(ptr, op) : rt_not_ours(ptr, op);
+}
+
 static __attribute__((noinline)) void give_odd(struct rt_cache *c, struct heap_block *b)
 {
 	rt_figures_begin(c);
@@ -543,12 +549,12 @@ static inline int give(void *ptr, const char *op)
 	struct heap_block *b;
 
 	if (unlikely(!c))
-		return rt_not_ours(ptr, op);
+		return give_other(ptr, op);
 	rt_bias_lock(&c->lock);
 	b = rt_block_find(c, ptr);
 	if (unlikely(!b)) {
 		rt_bias_unlock(&c->lock);
-		return rt_not_ours(ptr, op);
+		return give_other(ptr, op);
 	}
 	if (unlikely(c->odd || b->user)) {
 		give_odd(c, b);

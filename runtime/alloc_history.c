@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/plug.h"
 #include "runtime/snapshot.h"
 
 _Static_assert(sizeof(struct rt_event) == 40, "as npu_mem_history() says");
@@ -107,6 +108,8 @@ NPU_API int npu_mem_history(int device, int mode, uint32_t entries)
 	if (on ? !entries || entries > NPU_MEM_HISTORY_MAX : entries)
 		return hal_fail(-EINVAL, op, "%u events with mode %d", entries, mode);
 	err = rt_device_arg(device, op, &d);
+	if (!err)
+		err = rt_plug_refuse(op);
 	if (err)
 		return err;
 	c = rt_cache_get(d, op);

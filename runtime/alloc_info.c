@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "runtime/plug.h"
 #include "runtime/pool.h"
 
 /* ---- statistics --------------------------------------------------------------------------- */
@@ -77,7 +78,7 @@ static void all_stats(struct rt_cache *c, struct npu_mem_stats *s)
 }
 
 /* What every function about a device begins with. */
-static int begin(int device, const char *op, struct rt_cache **c)
+static int find(int device, const char *op, struct rt_cache **c)
 {
 	int d, err;
 
@@ -90,6 +91,14 @@ static int begin(int device, const char *op, struct rt_cache **c)
 	return *c ? 0 : -ENOMEM;
 }
 
+/* The same for what another allocator does not do. */
+static int begin(int device, const char *op, struct rt_cache **c)
+{
+	int err = find(device, op, c);
+
+	return err ? err : rt_plug_refuse(op);
+}
+
 NPU_API int npu_mem_get_stats(int device, struct npu_mem_stats *stats)
 {
 	static const char op[] = "mem_get_stats";
@@ -97,14 +106,20 @@ NPU_API int npu_mem_get_stats(int device, struct npu_mem_stats *stats)
 	struct rt_cache *c;
 	int err;
 
-	err = begin(device, op, &c);
+	err = find(device, op, &c);
 	if (err)
 		return err;
 	if (!stats || stats->size < sizeof(stats->size))
 		return hal_fail(-EINVAL, op, "stats is NULL, or its size is not set");
-	rt_bias_lock(&c->lock);
-	all_stats(c, &out);
-	rt_cache_unlock(c);
+	if (hal_load_acquire(&rt_plug_on)) {
+		err = rt_plug_stats(c->device, &out, op);
+		if (err)
+			return err;
+	} else {
+		rt_bias_lock(&c->lock);
+		all_stats(c, &out);
+		rt_cache_unlock(c);
+	}
 	out.size = stats->size;
 	rt_copy_out(stats, &out, stats->size, sizeof(out));
 	return 0;
@@ -293,6 +308,9 @@ NPU_API int npu_mem_get_block(const void *ptr, struct npu_mem_block *info)
 		return err;
 	if (!info || info->size < sizeof(info->size))
 		return hal_fail(-EINVAL, op, "info is NULL, or its size is not set");
+	err = rt_plug_refuse(op);
+	if (err)
+		return err;
 	if (!rt_mem_block(ptr, &out))
 		return hal_fail(-EINVAL, op, "%p does not lie in a block in use", ptr);
 	out.size = info->size;

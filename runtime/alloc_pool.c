@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "npu/sleep.h"
+#include "runtime/plug.h"
 #include "runtime/pool.h"
 
 /* ---- pools -------------------------------------------------------------------------------- */
@@ -86,6 +87,8 @@ NPU_API int npu_mem_pool_create(int device, const struct npu_mem_pool_attr *attr
 	err = rt_enter_handle(op, pool, "pool");
 	if (!err)
 		err = read_attr(attr, &a, op);
+	if (!err && rt_plug_use())
+		err = rt_plug_refuse(op);
 	if (!err)
 		err = rt_device_arg(device, op, &d);
 	if (err)

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "hal/point.h"
+#include "runtime/plug.h"
 #include "runtime/pool.h"
 
 /**
@@ -426,6 +427,8 @@ int rt_alloc_slow(struct rt_cache *c, size_t size, uint64_t stream, void **ptr, 
 
 	if (!t)
 		return -ENOMEM;
+	if (rt_plug_use())
+		return rt_plug_alloc(c, size, stream, ptr, op);
 
 	if (size > RT_REQUEST_MAX)
 		return rt_oom(c, size, 0, op);

@@ -9,7 +9,7 @@
 
 #include "hal/point.h"
 #include "npu/sleep.h"
-#include "runtime/alloc.h"
+#include "runtime/plug.h"
 
 /**
  * struct span - addresses
@@ -355,6 +355,8 @@ static int enter(int device, const char *op, struct rt_cache **c)
 	err = rt_enter(op);
 	if (!err)
 		err = rt_device_arg(device, op, &d);
+	if (!err)
+		err = rt_plug_refuse(op);
 	if (err)
 		return err;
 	if (hal_in_callback())
@@ -413,6 +415,9 @@ NPU_API int npu_mem_set_tag(void *ptr, uint32_t tag)
 		return err;
 	if (tag > NPU_MEM_TAG_MAX)
 		return hal_fail(-EINVAL, op, "%u is no tag", tag);
+	err = rt_plug_refuse(op);
+	if (err)
+		return err;
 	c = rt_cache_of((uintptr_t)ptr);
 	if (!c)
 		return hal_fail(-EINVAL, op, "%p is not the start of a block in use", ptr);

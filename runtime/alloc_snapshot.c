@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/json.h"
+#include "runtime/plug.h"
 #include "runtime/pool.h"
 #include "runtime/snapshot.h"
 
@@ -276,6 +277,8 @@ NPU_API int npu_mem_snapshot(int device, npu_mem_write_fn *write, void *arg)
 	if (!write)
 		return hal_fail(-EINVAL, op, "write is NULL");
 	err = rt_device_arg(device, op, &d);
+	if (!err)
+		err = rt_plug_refuse(op);
 	if (err)
 		return err;
 	c = rt_cache_get(d, op);

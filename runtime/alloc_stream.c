@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "hal/point.h"
-#include "runtime/alloc.h"
+#include "runtime/plug.h"
 
 int rt_not_ours(const void *ptr, const char *op)
 {
@@ -117,6 +117,8 @@ NPU_API int npu_mem_record_stream(void *ptr, npu_stream stream)
 		err = hal_stream_point(key.stream, &p, op);
 	if (err || !ptr)
 		return err;
+	if (hal_load_acquire(&rt_plug_on))
+		return rt_plug_stream(ptr, key.stream, true, op);
 	c = rt_cache_of((uintptr_t)ptr);
 	return c ? record(c, ptr, &key, op) : rt_not_ours(ptr, op);
 }
@@ -135,6 +137,8 @@ NPU_API int npu_mem_erase_stream(void *ptr, npu_stream stream)
 		err = hal_handle_error(HAL_HANDLE_STREAM, h, op);
 	if (err || !ptr)
 		return err;
+	if (hal_load_acquire(&rt_plug_on))
+		return rt_plug_stream(ptr, h, false, op);
 	c = rt_cache_of((uintptr_t)ptr);
 	return c ? erase(c, ptr, h, op) : rt_not_ours(ptr, op);
 }
@@ -152,6 +156,8 @@ NPU_API int npu_mem_empty_cache(int device)
 		err = rt_device_arg(device, "mem_empty_cache", &d);
 	if (err)
 		return err;
+	if (hal_load_acquire(&rt_plug_on))
+		return rt_plug_empty(d, "mem_empty_cache");
 	c = rt_cache_peek(d);
 	if (c)
 		rt_release(c, &what);

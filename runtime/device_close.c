@@ -329,6 +329,7 @@ static bool forget(int d, const struct hal_device *hal)
 	rt_pools_forget_locked(d);
 	rt_cache_drop(d);
 	rt_pools_drop(d);
+	rt_plug_drop(d);
 	rt_pinned_drop(d);
 	rt_workspace_drop(d);
 	/* the device's epoch before the process's: who sees the new one looks at all */

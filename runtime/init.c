@@ -192,6 +192,7 @@ static int come_down(int64_t timeout_ms)
 	rt_files_close();
 	rt_weights_close_all();
 	rt_pools_drop(-1);
+	rt_plug_drop(-1);
 	rt_options_unload();
 	forget_devices();
 	return err;

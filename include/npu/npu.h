@@ -7,6 +7,7 @@
 #define NPU_NPU_H
 
 #include "npu/alloc.h"
+#include "npu/allocator.h"
 #include "npu/context.h"
 #include "npu/device.h"
 #include "npu/error.h"

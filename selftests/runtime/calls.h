@@ -33,6 +33,7 @@
 	ANY(npu_device_observe, observe())						\
 	ANY(npu_device_unobserve, npu_device_unobserve(UINT64_MAX) + ENOENT)		\
 	ANY(npu_mem_unobserve_oom, npu_mem_unobserve_oom(UINT64_MAX) + ENOENT)		\
+	ANY(npu_mem_set_allocator, no_allocator())					\
 	ANY(npu_mem_add_reclaim, add_reclaim())						\
 	ANY(npu_mem_remove_reclaim, npu_mem_remove_reclaim(UINT64_MAX) + ENOENT)	\
 	ANY(npu_host_is_pinned, npu_host_is_pinned(&obj, &obj.n))			\

@@ -105,6 +105,14 @@ static int observe_oom(void)
 	return err ? err : npu_mem_unobserve_oom(id);
 }
 
+/* One that is refused whether one may be set or not. */
+static int no_allocator(void)
+{
+	const struct npu_mem_allocator a = { .size = sizeof(a) };
+
+	return npu_mem_set_allocator(&a, NULL) + EINVAL;
+}
+
 static int give_nothing(int device, size_t size, void *arg)
 {
 	return 0;

@@ -106,6 +106,7 @@ static const struct answer {
 	{ "npu_mem_add_reclaim", SAME }, { "npu_mem_remove_reclaim", SAME },
 	/* (it is awake; see below) */
 	{ "npu_mem_sleep", WORK }, { "npu_mem_wake", SAME },
+	{ "npu_mem_set_allocator", SAME },
 	{ "npu_mem_pool_create", SAME }, { "npu_mem_pool_destroy", KEPT },
 	{ "npu_mem_pool_begin", OLD_ASKED }, { "npu_mem_pool_end", KEPT },
 	{ "npu_mem_pool_trim", KEPT }, { "npu_mem_pool_get_info", KEPT },
