@@ -170,6 +170,13 @@ ABSENT_OUT("VMM", "vm_export", fd, -1, npu_vm_export(npu_vm_memory memory, int *
 ABSENT_HANDLE("VMM", "vm_import", memory,
 	      npu_vm_import(int fd, int device, npu_vm_memory *memory, size_t *size))
 
+/* ---- memory that processes share ------------------------------------------------------------ */
+
+ABSENT_OUT("IPC", "ipc_export", key, '\0', npu_ipc_export(void *ptr, uint32_t flags, char *key))
+ABSENT("IPC", "ipc_allow", npu_ipc_allow(void *ptr, const int32_t *pids, size_t count))
+ABSENT_OUT("IPC", "ipc_import", ptr, NULL, npu_ipc_import(const char *key, int device, void **ptr))
+ABSENT("IPC", "ipc_close", npu_ipc_close(void *ptr))
+
 /* ---- files and weights ---------------------------------------------------------------------- */
 
 ABSENT_HANDLE("FILES", "file_open", file,

@@ -108,6 +108,7 @@ static inline bool is_built(const char *call)
 		{ "npu_host_register", true },
 		{ "npu_host_unregister", true },
 		{ "npu_host_", IS_ENABLED(CONFIG_MEM_PINNED) },
+		{ "npu_ipc_", IS_ENABLED(CONFIG_IPC) },
 		{ "npu_vm_", IS_ENABLED(CONFIG_VMM) },
 		{ "npu_file_", IS_ENABLED(CONFIG_FILES) },
 		{ "npu_weights_", IS_ENABLED(CONFIG_FILES) },
