@@ -123,7 +123,7 @@ weak void rt_pools_drop(int device) { }
 weak void rt_plug_drop(int device) { }
 weak void rt_sleep_free(struct rt_sleep *s) { }
 weak int rt_grow_get(const struct rt_want *w) { return -EOPNOTSUPP; }
-weak struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what)
+weak struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what, bool *more)
 {
 	return NULL;
 }

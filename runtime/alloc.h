@@ -299,6 +299,9 @@ struct rt_segment {
  * @rescued_pools: see there
  * @fraction: of the device's memory that may be reserved
  * @reserving: bytes that threads are about to get from the driver
+ * @most: the most that was in use at once, as far as growing has seen it
+ * @moved: bytes that were given back because other addresses needed memory, less what is forgotten
+ * @moved_at: when something was forgotten last
  * @trace: history, NULL: none is kept
  * @sleep: what sleeps, NULL: nothing, or a thread has it
  * @routes: which requests go to private pools, the latest first
@@ -331,6 +334,9 @@ struct rt_cache {
 	uint64_t rescued_pools;
 	double fraction;
 	uint64_t reserving;
+	uint64_t most;
+	uint64_t moved;
+	uint64_t moved_at;
 	struct rt_trace *trace;
 	struct rt_sleep *sleep;
 	struct rt_route *routes;
@@ -514,6 +520,8 @@ int rt_plain_get(const struct rt_want *w, void **ptr);
  * @group: of this private pool, NULL: of none, or of one that is gone
  * @lent: of those as well that lend their memory
  * @oversize: only segments of at least this size
+ * @now: what streams still use stays
+ * @beside: nothing that lies beside this block
  */
 struct rt_release {
 	uint64_t bytes;
@@ -521,6 +529,8 @@ struct rt_release {
 	const struct rt_group *group;
 	bool lent;
 	size_t oversize;
+	bool now;
+	const struct heap_block *beside;
 };
 
 /*
@@ -550,8 +560,11 @@ bool rt_point_wait(const struct hal_point *p, uint64_t deadline);
 
 /* rt_segment_get() by growing; -EOPNOTSUPP: the device cannot; -EAGAIN: it is no use. */
 int rt_grow_get(const struct rt_want *w);
-/* Under the lock: takes free memory out; gives it back, as bytes; and addresses that are left. */
-struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what);
+/*
+ * Under the lock: takes free memory out, *more: not all of it, for want of block structures; gives it
+ * back, as bytes; and addresses that are left.
+ */
+struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what, bool *more);
 uint64_t rt_grow_give_back(struct rt_cache *c, struct rt_run *out, uint64_t life,
 			   uint64_t deadline);
 void rt_grow_release(struct rt_cache *c, uint64_t life);

@@ -59,6 +59,7 @@ static void begin(struct rt_cache *c)
 	c->sleep = NULL;
 	c->routes = NULL;
 	c->reserving = 0;
+	c->most = 0;
 	c->fraction = hal_load_relaxed(&rt_mem.fraction) / 100.0;
 	c->odd = (c->odd & RT_ODD_TRACE) | odd_options();
 	/* peaks and sums of what is not there any more */
@@ -411,7 +412,12 @@ static inline size_t least_rest(uint32_t kind)
 
 struct heap_fit rt_mem_fit(uint32_t kind, size_t size)
 {
-	struct heap_fit f = { .size = size, .below = SIZE_MAX, .rest = least_rest(kind) };
+	struct heap_fit f = {
+		.size = size,
+		.below = SIZE_MAX,
+		.rest = least_rest(kind),
+		.settle = hal_load_relaxed(&rt_mem.growable),
+	};
 	size_t max_split = hal_load_relaxed(&rt_mem.max_split);
 
 	if (max_split == SIZE_MAX || kind == RT_SMALL)
@@ -430,7 +436,12 @@ static __attribute__((noinline)) struct heap_block *take_bin(struct rt_cache *c,
 							     struct heap_pool *p, size_t s,
 							     uint32_t kind, size_t size)
 {
-	const struct heap_fit fit = { .size = s, .below = SIZE_MAX, .rest = least_rest(kind) };
+	const struct heap_fit fit = {
+		.size = s,
+		.below = SIZE_MAX,
+		.rest = least_rest(kind),
+		.settle = hal_load_relaxed(&rt_mem.growable),
+	};
 	struct rt_kind *k = &c->kind[kind];
 	struct heap_block *b;
 	struct shape was;

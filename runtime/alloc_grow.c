@@ -12,6 +12,17 @@
 #include "hal/vmm.h"
 #include "runtime/pool.h"
 
+/*
+ * Free memory is moved to where it is needed if there is more of it than this part of the most that
+ * was in use at once. As that takes time, no more of it is moved than so many times that most, and
+ * all of it once more every so many seconds.
+ */
+#define SLACK 16u
+#define MOVES 64u
+#define MOVE_SECONDS 4u
+/* It is mapped in pieces of this part of the most, within bounds. */
+#define PIECES 256u
+
 static struct rt_segment *segment_of(struct heap_segment *seg)
 {
 	return container_of(seg, struct rt_segment, seg);
@@ -20,12 +31,15 @@ static struct rt_segment *segment_of(struct heap_segment *seg)
 /* ---- runs --------------------------------------------------------------------------------- */
 
 /* The most that is mapped in one piece, and so can only be given back as a whole. */
-static size_t run_max(const struct rt_want *w, size_t granule)
+static size_t run_max(const struct rt_want *w, uint64_t most, size_t granule)
 {
-	size_t most = w->kind == RT_SMALL ? RT_SMALL_SEGMENT :
-					    hal_load_relaxed(&rt_mem.large_segment);
+	size_t large = hal_load_relaxed(&rt_mem.large_segment), size = (size_t)(most / PIECES);
 
-	return (size_t)hal_align_up(most, granule);
+	if (w->kind == RT_SMALL)
+		large = RT_SMALL_SEGMENT;
+	if (size > large)
+		size = large;
+	return size > granule ? (size_t)hal_align_up(size, granule) : granule;
 }
 
 static void runs_free(struct rt_run *r)
@@ -60,9 +74,9 @@ static int run_map(struct hal_context *ctx, const struct rt_run *r)
 
 /* Maps memory at all of the addresses, or nowhere. The runs are in order. */
 static int map(struct hal_context *ctx, const struct rt_want *w, uintptr_t addr, size_t size,
-	       size_t granule, struct rt_run **runs)
+	       size_t most, struct rt_run **runs)
 {
-	size_t most = run_max(w, granule), done = 0;
+	size_t done = 0;
 	struct rt_run **end = runs, *r;
 	int err;
 
@@ -192,8 +206,51 @@ static int segment_new(struct hal_context *ctx, const struct rt_want *w)
 	return 0;
 }
 
-/* Addresses to map memory at, within the limit. -ENOENT: the segment has no room for that. */
-static int claim(const struct rt_want *w, size_t granule, struct heap_block **b)
+/**
+ * struct claim - addresses that are to get memory
+ * @b: the addresses
+ * @piece: the most to map at once
+ * @move: free memory elsewhere that is to be given back for it, bytes
+ */
+struct claim {
+	struct heap_block *b;
+	size_t piece;
+	uint64_t move;
+};
+
+/* There has never been use for much more memory than what was in use at once. */
+static uint64_t excess_locked(struct rt_cache *c, size_t asked, size_t size)
+{
+	const struct heap_sum *a = &c->kind[RT_SMALL].sum, *b = &c->kind[RT_LARGE].sum;
+	uint64_t used = a->used_bytes + b->used_bytes + asked;
+	uint64_t held = a->mapped + b->mapped + c->reserving + size, enough;
+
+	if (used < c->all_peak[RT_F_ACTIVE_BYTES])
+		used = c->all_peak[RT_F_ACTIVE_BYTES];
+	if (used > c->most)
+		c->most = used;
+	enough = c->most + c->most / SLACK;
+	if (held <= enough)
+		return 0;
+	return held - enough < size ? held - enough : size;
+}
+
+/* Less, if much was moved lately. */
+static uint64_t to_move_locked(struct rt_cache *c, uint64_t bytes)
+{
+	uint64_t now = hal_sys_now(), ms = (now - c->moved_at) / 1000000;
+	uint64_t forget = c->most / (MOVE_SECONDS * 1000) * ms;
+
+	c->moved -= forget < c->moved ? forget : c->moved;
+	c->moved_at = now;
+	if (c->moved / MOVES >= c->most)
+		return 0;
+	c->moved += bytes;
+	return bytes;
+}
+
+/* -ENOENT: the segment has no room for that. */
+static int claim(const struct rt_want *w, size_t granule, struct claim *cl)
 {
 	struct rt_cache *c = w->c;
 	struct rt_segment *s;
@@ -204,12 +261,31 @@ static int claim(const struct rt_want *w, size_t granule, struct heap_block **b)
 	if (err)
 		return err;
 	s = w->lane->grow[w->kind];
-	*b = s ? heap_grow_begin(&c->heap, &s->seg, w->size, granule) : NULL;
-	err = *b ? rt_book_locked(c, (*b)->size) : -ENOENT;
-	if (err && *b)
-		heap_grow_end(&c->heap, *b, false);
+	cl->b = s ? heap_grow_begin(&c->heap, &s->seg, w->size, granule) : NULL;
+	if (cl->b)
+		cl->move = excess_locked(c, w->size, cl->b->size);
+	/* what is free in a pool stays there */
+	cl->move = cl->move && !w->key.group ? to_move_locked(c, cl->move) : 0;
+	cl->piece = run_max(w, c->most, granule);
 	rt_cache_unlock(c);
-	return err == -ENOMEM ? rt_limit_reached(w) : err;
+	return cl->b ? 0 : -ENOENT;
+}
+
+/* Counts what is claimed, within the limit. */
+static int book(const struct rt_want *w, struct heap_block *b)
+{
+	struct rt_cache *c = w->c;
+	uint64_t life = w->life;
+	int err;
+
+	err = rt_cache_lock(c, &life, w->op);
+	if (err)
+		return err;
+	err = rt_book_locked(c, b->size);
+	if (err)
+		heap_grow_end(&c->heap, b, false);
+	rt_cache_unlock(c);
+	return err ? rt_limit_reached(w) : 0;
 }
 
 /* The addresses have memory now, or not. */
@@ -242,20 +318,28 @@ static int settle(const struct rt_want *w, struct heap_block *b, struct rt_run *
 static int grow(struct hal_context *ctx, const struct rt_want *w)
 {
 	size_t granule = (size_t)ctx->dev->info.mem_granularity;
-	struct heap_block *b;
+	struct rt_release what = { .now = true };
+	struct claim cl = { .move = 0 };
 	struct rt_run *runs;
 	int err;
 
-	err = rt_group_whole(w->key.group) ? -ENOENT : claim(w, granule, &b);
+	err = rt_group_whole(w->key.group) ? -ENOENT : claim(w, granule, &cl);
 	if (err == -ENOENT) {
 		err = segment_new(ctx, w);
 		if (!err)
-			err = claim(w, granule, &b);
+			err = claim(w, granule, &cl);
 	}
 	if (err)
 		return err == -ENOENT ? -EAGAIN : err;
-	err = map(ctx, w, b->addr, b->size, granule, &runs);
-	return settle(w, b, runs, err);
+	what.bytes = cl.move;
+	what.beside = cl.b;
+	if (cl.move)
+		rt_release(w->c, &what);
+	err = book(w, cl.b);
+	if (err)
+		return err;
+	err = map(ctx, w, cl.b->addr, cl.b->size, cl.piece, &runs);
+	return settle(w, cl.b, runs, err);
 }
 
 /* Whether the device can; if it cannot, that is said once. */
@@ -290,19 +374,28 @@ int rt_grow_get(const struct rt_want *w)
 
 /* ---- giving back ---------------------------------------------------------------------------- */
 
-/* Takes the free runs of a segment out of the heap, in front of a list of such. */
+/* A run that is free; and nobody counts on that together with what is about to come beside it. */
+static bool wanted(const struct rt_run *r, const struct heap_block *b,
+		   const struct rt_release *what)
+{
+	if (!b || r->away || b->state != HEAP_FREE || b->addr > r->addr ||
+	    b->addr + b->size < r->addr + r->size)
+		return false;
+	return !what->beside || (b->prev != what->beside && b->next != what->beside);
+}
+
+/* Takes free runs of a segment out of the heap, in front of a list of such. */
 static struct rt_run *collect(struct rt_cache *c, struct rt_segment *s, struct rt_run *out,
-			      uint64_t *bytes)
+			      const struct rt_release *what, uint64_t *bytes)
 {
 	struct heap_block *b = s->seg.first;
 	struct rt_run *r;
 
 	heap_settle(&c->heap, s->seg.pool);
-	for (r = s->runs; r && !heap_low(&c->heap); r = r->next) {
+	for (r = s->runs; r && *bytes < what->bytes && !heap_low(&c->heap); r = r->next) {
 		while (b && b->addr + b->size <= r->addr)
 			b = b->next;
-		if (!b || r->away || b->state != HEAP_FREE || b->addr > r->addr ||
-		    b->addr + b->size < r->addr + r->size)
+		if (!wanted(r, b, what))
 			continue;
 		r->away = heap_shrink_begin(&c->heap, b, r->addr, r->size);
 		b = r->away;
@@ -314,7 +407,7 @@ static struct rt_run *collect(struct rt_cache *c, struct rt_segment *s, struct r
 	return out;
 }
 
-struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what)
+struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what, bool *more)
 {
 	const struct rt_lane *lane;
 	struct rt_run *out = NULL, *r, *before;
@@ -323,16 +416,20 @@ struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what
 	struct hal_list *n;
 	struct hal_point p;
 
+	*more = false;
 	hal_list_for_each(n, &c->heap.segments) {
 		s = segment_of(hal_list_entry(n, struct heap_segment, node));
 		lane = s->seg.pool->owner;
 		if (!(s->flags & RT_SEGMENT_GROWABLE) || bytes >= what->bytes ||
 		    !rt_release_of(what, lane))
 			continue;
-		before = out;
-		out = collect(c, s, out, &bytes);
 		if (!hal_stream_last(lane->stream, &p))
 			p = (struct hal_point){ .seq = 0 };
+		if (what->now && p.seq && !hal_point_passed(&p))
+			continue;
+		before = out;
+		out = collect(c, s, out, what, &bytes);
+		*more |= heap_low(&c->heap);
 		for (r = out; r != before; r = r->out)
 			r->point = p;
 	}

@@ -301,8 +301,7 @@ static uint64_t release(struct rt_cache *c, const struct rt_release *what, uint6
 	rt_cache_reap(c, UINT32_MAX);
 	out = collect_locked(c, what);
 	/* of what sleeps nothing is left to give */
-	runs = c->odd & RT_ODD_SLEEP ? NULL : rt_grow_collect(c, what);
-	*more = heap_low(&c->heap);
+	runs = c->odd & RT_ODD_SLEEP ? NULL : rt_grow_collect(c, what, more);
 	rt_figures(c);
 	rt_cache_unlock(c);
 	bytes = give_back(c, out, life, deadline);
@@ -314,7 +313,7 @@ static uint64_t release(struct rt_cache *c, const struct rt_release *what, uint6
 uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
 {
 	int64_t timeout_ms = hal_option_int(rt_options, "op_timeout_ms");
-	uint64_t deadline = hal_sys_deadline(timeout_ms), bytes = 0, got;
+	uint64_t deadline = what->now ? 0 : hal_sys_deadline(timeout_ms), bytes = 0, got;
 	struct rt_release left = *what;
 	struct rt_record before;
 	bool more = false;

@@ -350,8 +350,11 @@ static void cut(struct heap *h, struct heap_block *b, size_t size)
 
 struct heap_block *heap_take_bin(struct heap *h, struct heap_pool *p, const struct heap_fit *fit)
 {
-	struct heap_block *b = find_fit(p, fit->size);
+	struct heap_block *b;
 
+	if (fit->settle)
+		heap_settle(h, p);
+	b = find_fit(p, fit->size);
 	h->clock++;
 	if (!b && heap_settle(h, p))
 		b = find_fit(p, fit->size);

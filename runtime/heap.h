@@ -191,11 +191,13 @@ struct heap {
  * @size: bytes, a multiple of HEAP_UNIT, not 0
  * @below: only blocks that are smaller than this
  * @rest: what is left of a block is cut off if it is at least that; a multiple of HEAP_UNIT
+ * @settle: what is in the stacks is merged first; else if nothing else is found
  */
 struct heap_fit {
 	size_t size;
 	size_t below;
 	size_t rest;
+	bool settle;
 };
 
 /* Empty; the first stock is to be added before anything is put in. */
@@ -245,7 +247,6 @@ bool heap_settle(struct heap *h, struct heap_pool *p);
  * @p: the pool
  * @fit: what is looked for
  *
- * What is in the stacks is merged if there is none else.
  * Return: the block, HEAP_USED, or NULL.
  */
 struct heap_block *heap_take_bin(struct heap *h, struct heap_pool *p, const struct heap_fit *fit);
