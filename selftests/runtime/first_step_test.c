@@ -10,8 +10,8 @@
 
 #include "selftests/runtime/step_scenes.h"
 
-/* Of the steps that all have in common, the initialisation, each call tries one in so many. */
-#define COMMON_EVERY 5
+/* Of the steps that calls have in common each tries one in so many: struct common. */
+#define COMMON_EVERY 10
 /* Where all is slow, so many steps are left out behind each. */
 #define LEFT_OUT 6
 
@@ -58,34 +58,60 @@ static bool can_be_first(struct job *j)
 	return !step_report->refused && step_report->seen;
 }
 
-/* How many steps of each call are those of the initialisation. */
-static uint32_t steps_of_init(struct job j)
+/**
+ * struct common - calls that do what others begin with, and try all of its steps
+ * @name: the call
+ * @steps: how many it has
+ */
+struct common {
+	const char *name;
+	uint32_t steps;
+};
+
+static void count_steps(struct job j, struct common *c)
 {
 	for (j.scene = 0; j.scene < CALLS_NR; j.scene++)
-		if (!strcmp(calls[j.scene].name, "npu_init"))
-			return can_be_first(&j) ? step_report->seen : 0;
-	return 0;
+		if (!strcmp(calls[j.scene].name, c->name) && can_be_first(&j))
+			c->steps = step_report->seen;
+}
+
+/* How many of the first steps of a call others try, too; seen: how many it has. */
+static uint32_t common_steps(const struct common *c, size_t n, const char *name, uint32_t seen)
+{
+	uint32_t steps = 0;
+
+	for (; n--; c++) {
+		if (!strcmp(c->name, name))
+			return steps;
+		if (c->steps <= seen)
+			steps = c->steps;
+	}
+	return steps;
 }
 
 /* Tries all calls that can be the first; returns how many were wrong. */
 static uint32_t try_cold(enum step_mode mode, uint32_t variant, uint32_t *steps)
 {
 	struct job j = { .mode = mode, .variant = variant };
-	uint32_t wrong = 0, tried = 0, borne = 0, first = 0, common = steps_of_init(j);
+	/* the initialisation, and the opening of the device behind it */
+	struct common common[] = { { .name = "npu_init" }, { .name = "npu_context_primary" } };
+	uint32_t wrong = 0, tried = 0, borne = 0, first = 0, others;
 	bool few = mode == STEP_ALLOC;
 	struct scene s;
 
+	count_steps(j, &common[0]);
+	count_steps(j, &common[1]);
 	for (j.scene = 0; j.scene < SCENES_NR; j.scene++) {
 		s = scene_at(j.scene);
 		if (!can_be_first(&j))
 			continue;
 		first++;
+		others = common_steps(common, 2, s.name, step_report->seen);
 		j.at = 0;
 		step_report->done = false;
 		do {
 			j.at += few || npu_test_slower() <= 1 ? 1 : 1 + LEFT_OUT;
-			if (!few && strcmp(s.name, "npu_init") && j.at <= common &&
-			    (j.at + j.scene) % COMMON_EVERY)
+			if (!few && j.at <= others && (j.at + j.scene) % COMMON_EVERY)
 				continue;
 			memset(step_report, 0, sizeof(*step_report));
 			step_report->at = j.at;
