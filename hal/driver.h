@@ -30,6 +30,7 @@ struct hal_context;
 struct hal_stream;
 struct hal_event;
 struct hal_memory;
+struct hal_point;
 struct hal_module;
 
 /* ---- data -------------------------------------------------------------- */
@@ -408,16 +409,29 @@ struct hal_stream_ops {
  * @fini: destroy it; no task refers to it any more
  * @timestamp: the time that the last completed record noted, ns of the device's clock.
  *	[C-EVENT-1] Of two records in one stream the later is not earlier
- * @export_key: make a key of 64 bytes for other processes. Only with NPU_CAP_IPC
- * @import_key: make the event that a key names. Only with NPU_CAP_IPC
+ * @export_key: make a key, a text, of an event of hal's, by whose name others ask for it; another
+ *	time the same. @flags: HAL_IPC_*. Only with NPU_CAP_IPC_EVENT, as are the next four. Return:
+ *	0, -EMFILE, -ENOMEM, -EBUSY
+ * @allow: let processes of the user import it. Return: 0, -ENOENT (it has no key), -ENOSPC
+ * @import_key: get a descriptor of what hal_ipc_event_fd() gave in the process that made the key.
+ *	Return: 0, -EINVAL (no key of an event), -EXDEV, -EOWNERDEAD, -ESTALE, -EACCES, -ETIMEDOUT
+ * @ask: ask who made a key what has become of a point of his; @wait: once it is reached. Gives a
+ *	socket at which his hal_ipc_event_state() comes as a message of an int32_t, or the end of it:
+ *	he has ended. Return: 0, -EOWNERDEAD, -ETIMEDOUT, -EACCES, -EMFILE
+ * @wait: make a stream wait until such an answer comes, which is the task's failure unless it is 0.
+ *	Return: 0, -ENOSPC, or as @ask and hal_stream_host()
  */
 struct hal_event_ops {
 	size_t obj_size;
 	int (*init)(struct hal_event *e);
 	void (*fini)(struct hal_event *e);
 	int (*timestamp)(struct hal_event *e, uint64_t *ns);
-	int (*export_key)(struct hal_event *e, uint8_t key[64]);
-	int (*import_key)(struct hal_event *e, const uint8_t key[64]);
+	int (*export_key)(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key);
+	int (*allow)(uint64_t event, const int32_t *pids, size_t n);
+	int (*import_key)(struct hal_context *ctx, const char *key, int *fd);
+	int (*ask)(const char *key, const struct hal_point *p, bool wait, int *sock);
+	int (*wait)(struct hal_stream *s, const char *key, const struct hal_point *p,
+		    uint64_t place);
 };
 
 /**

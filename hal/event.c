@@ -250,6 +250,24 @@ static int part_renew(uint64_t event, uint64_t stream)
 
 /* ---- create, destroy -------------------------------------------------------------- */
 
+static int event_new(uint32_t flags, struct hal_ipc_event *part, struct hal_device *dev,
+		     uint64_t *event)
+{
+	struct hal_event_slot *e;
+	struct hal_slot *slot;
+	int rc = hal_handle_alloc(HAL_HANDLE_EVENT, &slot);
+
+	if (rc)
+		return rc;
+	e = (struct hal_event_slot *)slot;
+	hal_spin_lock(&slot->lock);
+	hal_store_relaxed(&e->flags, flags);	/* relaxed: the generation is released behind it */
+	write_point_locked(e, part ? (uintptr_t)e : 0, 0, dev);
+	*event = hal_handle_publish(HAL_HANDLE_EVENT, slot, part);
+	hal_spin_unlock(&slot->lock);
+	return 0;
+}
+
 /**
  * hal_event_create() - make an event
  * @flags: NPU_EVENT_*
@@ -259,23 +277,25 @@ static int part_renew(uint64_t event, uint64_t stream)
  */
 int hal_event_create(uint32_t flags, uint64_t *event)
 {
-	struct hal_event_slot *e;
-	struct hal_slot *slot;
-	int rc;
-
 	*event = 0;
-	if (flags & ~NPU_EVENT_FLAGS)
+	if (flags & ~NPU_EVENT_FLAGS || (flags & NPU_EVENT_TIMING && flags & NPU_EVENT_IPC))
 		return hal_fail(-EINVAL, "event_create", "flags 0x%x", flags);
-	rc = hal_handle_alloc(HAL_HANDLE_EVENT, &slot);
-	if (rc)
-		return rc;
-	e = (struct hal_event_slot *)slot;
-	hal_spin_lock(&slot->lock);
-	hal_store_relaxed(&e->flags, flags);	/* relaxed: the generation is released behind it */
-	write_point_locked(e, 0, 0, NULL);
-	*event = hal_handle_publish(HAL_HANDLE_EVENT, slot, NULL);
-	hal_spin_unlock(&slot->lock);
-	return 0;
+	return event_new(flags, NULL, NULL, event);
+}
+
+int hal_event_adopt(struct hal_ipc_event *e, struct hal_device *dev, uint64_t *event)
+{
+	return event_new(HAL_EVENT_FOREIGN, e, dev, event);
+}
+
+void hal_event_renew(struct hal_event_slot *slot)
+{
+	hal_spin_lock(&slot->slot.lock);
+	/* relaxed: under the lock */
+	if (hal_load_relaxed(&slot->flags) & HAL_EVENT_FOREIGN)
+		write_point_locked(slot, hal_load_relaxed(&slot->stream), 0,
+				   hal_load_relaxed(&slot->dev));
+	hal_spin_unlock(&slot->slot.lock);
 }
 
 /**
@@ -288,8 +308,8 @@ int hal_event_create(uint32_t flags, uint64_t *event)
 int hal_event_destroy(uint64_t event)
 {
 	struct hal_event_slot *slot = hal_event_slot_at(event);
-	struct hal_event *e = NULL;
 	bool found = false;
+	void *e = NULL;
 
 	if (slot) {
 		hal_spin_lock(&slot->slot.lock);
@@ -303,8 +323,11 @@ int hal_event_destroy(uint64_t event)
 	}
 	if (!found)
 		return stale(event, "event_destroy");
-	if (e)
+	/* relaxed: the slot is ours until it is freed */
+	if (e && hal_load_relaxed(&slot->flags) & NPU_EVENT_TIMING)
 		part_drop(e);
+	else if (e)
+		hal_ipc_event_put(e);
 	hal_handle_free(HAL_HANDLE_EVENT, &slot->slot);
 	return 0;
 }
@@ -406,13 +429,37 @@ static int record_timed(struct hal_event_slot *slot, uint64_t event, struct hal_
 	}
 }
 
+/* One that other processes see, or one of theirs. */
+static HAL_COLD int record_shared(struct hal_event_slot *slot, uint64_t event,
+				  struct hal_stream_slot *s, uint64_t stream)
+{
+	struct hal_device *dev = hal_load_relaxed(&s->dev);	/* relaxed: compared */
+	uint64_t seq = hal_load_acquire(&s->next_seq) - 1;
+	struct hal_ipc_event *e;
+
+	if (hal_load_relaxed(&slot->flags) & HAL_EVENT_FOREIGN)
+		return hal_fail(-EACCES, "event_record", "event 0x%llx is imported: its owner alone "
+				"records it", (unsigned long long)event);
+	hal_spin_lock(&slot->slot.lock);
+	if (!hal_slot_is(&slot->slot, event)) {
+		hal_spin_unlock(&slot->slot.lock);
+		return stale(event, "event_record");
+	}
+	write_point_locked(slot, stream, seq, dev);
+	e = hal_load_relaxed(&slot->slot.obj);	/* relaxed: under the lock */
+	if (e)
+		hal_ipc_event_recorded(e, stream, seq);
+	hal_spin_unlock(&slot->slot.lock);
+	return 0;
+}
+
 /**
  * hal_event_record() - record an event
  * @event: the event
  * @stream: in which stream
  * @place: code address of the caller
  *
- * Return: 0, -EINVAL, -EBADF, -ESTALE; of a timed event also -EXDEV, -EOPNOTSUPP, -ENOSPC, -ENOMEM,
+ * Return: 0, -EINVAL, -EBADF, -ESTALE, -EACCES (imported); of a timed event also -EXDEV, -EOPNOTSUPP, -ENOSPC, -ENOMEM,
  * -EAGAIN, -ETIMEDOUT, the device's state.
  */
 int hal_event_record(uint64_t event, uint64_t stream, uint64_t place)
@@ -427,8 +474,10 @@ int hal_event_record(uint64_t event, uint64_t stream, uint64_t place)
 	if (unlikely(!s || !hal_slot_is(&s->slot, stream)))
 		return hal_handle_error(HAL_HANDLE_STREAM, stream, "event_record");
 	/* relaxed: set before the handle was published */
-	if (hal_load_relaxed(&slot->flags) & NPU_EVENT_TIMING)
-		return record_timed(slot, event, s, stream, place);
+	if (hal_load_relaxed(&slot->flags) & HAL_EVENT_SPECIAL)
+		return hal_load_relaxed(&slot->flags) & NPU_EVENT_TIMING ?
+		       record_timed(slot, event, s, stream, place) :
+		       record_shared(slot, event, s, stream);
 
 	seq = hal_load_acquire(&s->next_seq) - 1;
 	dev = hal_load_relaxed(&s->dev);	/* relaxed: compared, not followed */
@@ -467,7 +516,10 @@ static __attribute__((noinline)) int query_slot(struct hal_event_slot *slot)
 	int rc;
 
 	read_slot(slot, &p, &version);
-	rc = p.seq ? hal_slot_query(hal_stream_slot_at(p.stream), &p) : 0;
+	if (likely(p.seq))
+		rc = hal_slot_query(hal_stream_slot_at(p.stream), &p);
+	else
+		rc = hal_point_foreign(&p) ? hal_ipc_event_query(&p) : 0;
 	if (!rc)
 		hal_store_release(&slot->done, version);
 	return rc;
@@ -547,7 +599,9 @@ static int part_get(uint64_t event, struct hal_event **e, struct hal_point *p, c
 	if (slot) {
 		hal_spin_lock(&slot->slot.lock);
 		if (hal_slot_is(&slot->slot, event)) {
-			*e = hal_load_relaxed(&slot->slot.obj);	/* relaxed: under the lock */
+			/* relaxed: under the lock */
+			if (hal_load_relaxed(&slot->flags) & NPU_EVENT_TIMING)
+				*e = hal_load_relaxed(&slot->slot.obj);
 			p->stream = hal_load_relaxed(&slot->stream);
 			p->seq = hal_load_relaxed(&slot->seq);
 			rc = *e && p->seq ? 0 : -EINVAL;

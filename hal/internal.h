@@ -52,7 +52,7 @@ struct hal_stream_slot {
 /**
  * struct hal_event_slot - the slot of an event
  * @slot: the handle's part; its obj is the driver's part of a timed event, NULL before the first
- *	record, and of an untimed one. Its lock is held by those who write what follows
+ *	record, and of an untimed one, but for struct hal_ipc_event. Its lock is held by those who write what follows
  * @version: odd while @stream, @seq, @dev are written
  * @done: the version whose point somebody saw completed, with no failure; else odd
  * @flags: NPU_EVENT_*
@@ -400,6 +400,37 @@ int hal_submit_settle(struct hal_submit *sub, int code);
 /* blocking.c: the ops of a new stream; what follows a submission that said HAL_SUBMIT_BLOCK*. */
 const struct hal_stream_ops *hal_stream_ops_of(const struct hal_driver *drv);
 int hal_blocking_wait(struct hal_submit *sub, int code, int64_t timeout_ms);
+/* ---- events that processes share ---- */
+
+/* hal_event_slot.flags: another process's; its obj, and that of NPU_EVENT_IPC, is one of these. */
+#define HAL_EVENT_FOREIGN (1u << 31)
+/* Those that are recorded in a way of their own. */
+#define HAL_EVENT_SPECIAL (NPU_EVENT_TIMING | NPU_EVENT_IPC | HAL_EVENT_FOREIGN)
+
+struct hal_ipc_event;
+
+void hal_ipc_event_put(struct hal_ipc_event *e);
+/* Under the lock of the event's slot. */
+void hal_ipc_event_recorded(struct hal_ipc_event *e, uint64_t stream, uint64_t seq);
+/*
+ * Such a one's point has no seq, and in the place of a stream the address of its slot, which is
+ * no handle: those have a type in the uppermost byte.
+ */
+HAL_INLINE bool hal_point_foreign(const struct hal_point *p)
+{
+	return p->stream && !(p->stream >> 56);
+}
+
+int hal_ipc_event_query(const struct hal_point *p);
+int hal_ipc_event_sync(const struct hal_point *p, int64_t timeout_ms);
+int hal_ipc_event_wait(uint64_t stream, const struct hal_point *p, uint64_t place);
+/* Makes an imported event's handle. Return: 0, -ENOSPC, -ENOMEM. */
+int hal_event_adopt(struct hal_ipc_event *e, struct hal_device *dev, uint64_t *event);
+/* Forgets that the point was reached, of an imported one: the next record may not be. */
+void hal_event_renew(struct hal_event_slot *slot);
+int hal_ipc_need(struct hal_device *dev, uint64_t cap, const char *op);
+int hal_ipc_check_pids(const int32_t *pids, size_t n, const char *op);
+
 /* Submits the record of a timed event once, under the lock of the event's slot. */
 int hal_submit_record(struct hal_submit *sub, struct hal_event *e);
 

@@ -7,9 +7,9 @@
 #include "hal/internal.h"
 #include "hal/ipc.h"
 
-static int not_here(struct hal_device *dev, const char *op)
+int hal_ipc_need(struct hal_device *dev, uint64_t cap, const char *op)
 {
-	int rc = hal_need(dev, NPU_CAP_IPC_MEM, op);
+	int rc = hal_need(dev, cap, op);
 
 	return rc ? hal_hint(rc, "Simulated devices share memory in a named instance: option "
 			     "simnpu_instance.") : 0;
@@ -26,7 +26,7 @@ static struct hal_memory *find(void *ptr, const char *op, int *rc)
 		*rc = hal_fail(-EINVAL, op, "%p is not device memory", ptr);
 		return NULL;
 	}
-	*rc = not_here(m->ctx->dev, op);
+	*rc = hal_ipc_need(m->ctx->dev, NPU_CAP_IPC_MEM, op);
 	if (!*rc && m->reserve) {
 		*rc = hal_fail_at(-EOPNOTSUPP, op, m->ctx->dev, 0,
 				  "%p lies in memory that is mapped, which has no key", ptr);
@@ -77,6 +77,17 @@ int hal_ipc_export(void *ptr, uint32_t flags, char *key)
 	return rc;
 }
 
+/* Whether these can be processes. */
+int hal_ipc_check_pids(const int32_t *pids, size_t n, const char *op)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (pids[i] <= 0)
+			return hal_fail(-EINVAL, op, "%d is no process", pids[i]);
+	return 0;
+}
+
 /**
  * hal_ipc_allow() - let processes import memory
  * @ptr: device memory
@@ -90,12 +101,10 @@ int hal_ipc_allow(void *ptr, const int32_t *pids, size_t n)
 	static const char op[] = "ipc_allow";
 	struct hal_memory *m;
 	uint32_t fills;
-	size_t i;
-	int rc;
+	int rc = hal_ipc_check_pids(pids, n, op);
 
-	for (i = 0; i < n; i++)
-		if (pids[i] <= 0)
-			return hal_fail(-EINVAL, op, "%d is no process", pids[i]);
+	if (rc)
+		return rc;
 	m = find(ptr, op, &rc);
 	if (!m)
 		return rc;
@@ -144,7 +153,7 @@ int hal_ipc_import(struct hal_context *ctx, const char *key, void **ptr)
 	int rc;
 
 	*ptr = NULL;
-	rc = not_here(ctx->dev, op);
+	rc = hal_ipc_need(ctx->dev, NPU_CAP_IPC_MEM, op);
 	if (!rc)
 		rc = hal_device_usable(ctx->dev, op);
 	if (rc)

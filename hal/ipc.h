@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that processes share, as hal's users see it. Needs NPU_CAP_IPC_MEM.
+ * Memory and events that processes share, as hal's users see them. Needs NPU_CAP_IPC_MEM or
+ * NPU_CAP_IPC_EVENT.
  */
 #ifndef HAL_IPC_H
 #define HAL_IPC_H
 
+#include "hal/event.h"
 #include "hal/memory.h"
 
 /* Bytes of a key, its zero included. */
@@ -32,5 +34,20 @@ int hal_ipc_allow(void *ptr, const int32_t *pids, size_t n);
 int hal_ipc_import(struct hal_context *ctx, const char *key, void **ptr);
 /* [C-IPC-6] The pointer that hal_ipc_import() gave, else -EINVAL; NULL is fine. Does not wait. */
 int hal_ipc_close(void *ptr);
+
+/* [C-IPC-7] Of an event made with NPU_EVENT_IPC; keys and who may have them as of memory. */
+int hal_ipc_export_event(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key);
+int hal_ipc_allow_event(uint64_t event, const int32_t *pids, size_t n);
+/*
+ * [C-IPC-8] An event that is imported is the last record of its owner, at the time of the call:
+ * queries, waits of threads and of streams. They learn of the failures of tasks before it, and of
+ * the end of the owner, -EOWNERDEAD. It is recorded by its owner alone: -EACCES.
+ */
+int hal_ipc_import_event(struct hal_context *ctx, const char *key, uint64_t *event);
+
+/* For drivers, on the side of the owner. */
+bool hal_ipc_event_alive(uint64_t event);
+int hal_ipc_event_fd(uint64_t event);
+int hal_ipc_event_state(uint64_t event, const struct hal_point *p);
 
 #endif /* HAL_IPC_H */

@@ -558,7 +558,7 @@ int hal_stream_wait_point(uint64_t stream, const struct hal_point *p, uint64_t p
 	if (unlikely(!own || !hal_slot_is(&own->slot, stream)))
 		return hal_handle_error(HAL_HANDLE_STREAM, stream, "stream_wait");
 	if (!p->seq)
-		return 0;
+		return hal_point_foreign(p) ? hal_ipc_event_wait(stream, p, place) : 0;
 	if (unlikely(!slot))
 		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "stream_wait");
 	if (hal_slot_clean(slot, p))

@@ -367,7 +367,7 @@ int hal_point_sync(const struct hal_point *p, int64_t timeout_ms, uint32_t flags
 	struct hal_stream_slot *slot = hal_stream_slot_at(p->stream);
 
 	if (unlikely(!p->seq))
-		return 0;
+		return hal_point_foreign(p) ? hal_ipc_event_sync(p, timeout_ms) : 0;
 	if (unlikely(!slot))
 		return hal_handle_error(HAL_HANDLE_STREAM, p->stream, "sync");
 	if (unlikely(p->seq >= hal_load_acquire(&slot->next_seq)))
@@ -421,6 +421,8 @@ int hal_point_notify(const struct hal_point *p, int fd)
 	uint64_t word;
 	int rc;
 
+	if (!p->seq && hal_point_foreign(p))
+		return hal_fail(-EOPNOTSUPP, "notify", "no descriptor of an imported event");
 	if (!p->seq)
 		return signal_now(fd);
 	if (!hal_stream_slot_at(p->stream))

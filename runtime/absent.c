@@ -176,6 +176,12 @@ ABSENT_OUT("IPC", "ipc_export", key, '\0', npu_ipc_export(void *ptr, uint32_t fl
 ABSENT("IPC", "ipc_allow", npu_ipc_allow(void *ptr, const int32_t *pids, size_t count))
 ABSENT_OUT("IPC", "ipc_import", ptr, NULL, npu_ipc_import(const char *key, int device, void **ptr))
 ABSENT("IPC", "ipc_close", npu_ipc_close(void *ptr))
+ABSENT_OUT("IPC", "ipc_export_event", key, 0,
+	   npu_ipc_export_event(npu_event event, uint32_t flags, char *key))
+ABSENT("IPC", "ipc_allow_event",
+       npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t count))
+ABSENT_HANDLE("IPC", "ipc_import_event", event,
+	      npu_ipc_import_event(const char *key, int device, npu_event *event))
 
 /* ---- files and weights ---------------------------------------------------------------------- */
 

@@ -4,6 +4,27 @@
  */
 #include "runtime/internal.h"
 
+/**
+ * rt_event_made() - the last step of making an event
+ * @life: rt.life before it was made
+ * @event: the event; 0 on failure, and it is destroyed
+ * @op: for the error record
+ *
+ * Return: 0, -ESHUTDOWN.
+ */
+int rt_event_made(uint32_t life, npu_event *event, const char *op)
+{
+	/*
+	 * npu_finalize() may have looked for events just before. Both add to one word in
+	 * between: it has seen the event, or we see that it is at work.
+	 */
+	if (likely(atomic_fetch_add(&rt.life, 0) == life && rt_allowed()))
+		return 0;
+	hal_event_destroy(event->h);
+	event->h = 0;
+	return hal_fail(-ESHUTDOWN, op, "the library was finalized meanwhile");
+}
+
 NPU_API int npu_event_create(uint32_t flags, npu_event *event)
 {
 	uint32_t life;
@@ -16,18 +37,7 @@ NPU_API int npu_event_create(uint32_t flags, npu_event *event)
 	if (flags & ~NPU_EVENT_FLAGS)
 		return hal_fail(-EINVAL, "event_create", "unknown flags 0x%x", flags);
 	err = hal_event_create(flags, &event->h);
-	if (err)
-		return err;
-	/*
-	 * npu_finalize() may have looked for events just before. Both add to one word in
-	 * between: it has seen the event, or we see that it is at work.
-	 */
-	if (unlikely(atomic_fetch_add(&rt.life, 0) != life || !rt_allowed())) {
-		hal_event_destroy(event->h);
-		event->h = 0;
-		return hal_fail(-ESHUTDOWN, "event_create", "the library was finalized meanwhile");
-	}
-	return 0;
+	return err ? err : rt_event_made(life, event, "event_create");
 }
 
 NPU_API int npu_event_destroy(npu_event event)

@@ -477,6 +477,7 @@ void rt_events_destroy(struct hal_device *dev);
 
 /* wait.c */
 int rt_timeout_check(int64_t timeout_ms, const char *op);
+int rt_event_made(uint32_t life, npu_event *event, const char *op);
 int rt_point_fd(const struct hal_point *p, const char *op, int *fd);
 
 #endif /* RUNTIME_INTERNAL_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory that processes share.
+ * Memory and events that processes share.
  */
 #include "hal/ipc.h"
 #include "npu/ipc.h"
@@ -71,6 +71,57 @@ NPU_API int npu_ipc_import(const char *key, int device, void **ptr)
 	err = hal_ipc_import(ctx, key, ptr);
 	hal_context_put(ctx);
 	return err;
+}
+
+NPU_API int npu_ipc_export_event(npu_event event, uint32_t flags, char *key)
+{
+	static const char op[] = "ipc_export_event";
+	struct hal_context *ctx;
+	int err;
+
+	if (!key)
+		return hal_fail(-EINVAL, op, "key is NULL");
+	key[0] = 0;
+	err = rt_enter(op);
+	if (!err)
+		err = rt_context_get_current(op, &ctx);
+	if (err)
+		return err;
+	err = hal_ipc_export_event(ctx, event.h, flags, key);
+	hal_context_put(ctx);
+	return err;
+}
+
+NPU_API int npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t count)
+{
+	int err = rt_enter("ipc_allow_event");
+
+	if (err)
+		return err;
+	if (!pids || !count)
+		return hal_fail(-EINVAL, "ipc_allow_event", "pids is NULL, or count is 0");
+	return hal_ipc_allow_event(event.h, pids, count);
+}
+
+NPU_API int npu_ipc_import_event(const char *key, int device, npu_event *event)
+{
+	static const char op[] = "ipc_import_event";
+	struct hal_context *ctx;
+	uint32_t life;
+	int err;
+
+	err = rt_enter_handle(op, event, "event");
+	if (err)
+		return err;
+	life = hal_load_relaxed(&rt.life);
+	if (!key)
+		return hal_fail(-EINVAL, op, "key is NULL");
+	err = context_of(device, op, &ctx);
+	if (err)
+		return err;
+	err = hal_ipc_import_event(ctx, key, &event->h);
+	hal_context_put(ctx);
+	return err ? err : rt_event_made(life, event, op);
 }
 
 NPU_API int npu_ipc_close(void *ptr)

@@ -13,15 +13,6 @@ int rt_timeout_check(int64_t timeout_ms, const char *op)
 			(long long)timeout_ms);
 }
 
-/* Makes an eventfd readable now. */
-static int ready_now(int fd, const char *op)
-{
-	uint64_t one = 1;
-	int err = hal_sys_write(fd, &one, sizeof(one));
-
-	return err ? hal_fail(err, op, "eventfd: %s", npu_error_name(err)) : 0;
-}
-
 /**
  * rt_point_fd() - a descriptor that becomes readable once a point is reached
  * @p: the point; seq 0: it is reached
@@ -37,7 +28,7 @@ int rt_point_fd(const struct hal_point *p, const char *op, int *fd)
 	efd = hal_sys_eventfd();
 	if (efd < 0)
 		return hal_fail(efd, op, "eventfd: %s", npu_error_name(efd));
-	err = p->seq ? hal_point_notify(p, efd) : ready_now(efd, op);
+	err = hal_point_notify(p, efd);
 	if (err) {
 		hal_sys_close(hal_sys_get(), efd);
 		return err;

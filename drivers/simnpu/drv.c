@@ -156,8 +156,10 @@ static void drv_fini(void)
 /* In the child of a fork, which must keep nothing that others take for its parent's. */
 static void fork_child(void)
 {
-	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES)) {
 		simnpu_ipc_fork_child();
+		simnpu_ipc_event_fork_child();
+	}
 	simnpu_model_fork_child();
 }
 

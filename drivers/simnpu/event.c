@@ -45,9 +45,21 @@ static int event_timestamp(struct hal_event *e, uint64_t *ns)
 	return 0;
 }
 
+/* Without instances there is no such capability, and nobody calls. */
+#if IS_ENABLED(CONFIG_SIMNPU_INSTANCES)
+#define SHARED(fn) (fn)
+#else
+#define SHARED(fn) NULL
+#endif
+
 const struct hal_event_ops simnpu_event_ops = {
 	.obj_size = sizeof(struct simnpu_stamp),
 	.init = event_init,
 	.fini = event_fini,
 	.timestamp = event_timestamp,
+	.export_key = SHARED(simnpu_ipc_event_export),
+	.allow = SHARED(simnpu_ipc_event_allow),
+	.import_key = SHARED(simnpu_ipc_event_import),
+	.ask = SHARED(simnpu_ipc_event_ask),
+	.wait = SHARED(simnpu_ipc_event_wait),
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory that processes share, by keys. Who makes the first key of a device
+ * What processes share, by keys. Who makes the first key of a device
  * starts a thread, which hands descriptors of memory to those who show a key and
  * may have it; the other side asks it, and puts the memory at its own addresses.
  *
@@ -14,89 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "drivers/simnpu/simnpu.h"
-#include "hal/ipc.h"
+#include "drivers/simnpu/ipc.h"
 #include "hal/log.h"
-#include "hal/sys_unix.h"
-
-#define MAGIC 0x31637069u
-#define PIDS_MAX 128u
-/* How long who has connected may take to say what he wants, or has; and the owner to answer. */
-#define ASK_MS 1000
-#define ANSWER_MS 5000
-
-/* What is asked. */
-struct request {
-	uint32_t magic;
-	uint32_t id;
-	uint64_t number;
-	uint32_t slot;
-	uint32_t pad;
-};
-
-/* The answer; with it comes a descriptor, if code is 0. */
-struct answer {
-	int32_t code;
-	uint32_t share;
-	uint64_t size;
-	uint64_t offset;
-};
-
-/* A key, taken apart. */
-struct key {
-	char instance[SIMNPU_NAME_LEN];
-	uint32_t device;
-	uint32_t slot;
-	uint64_t number;
-	uint32_t id;
-};
-
-/**
- * struct exported - what a key was made of
- * @node: in simnpu_ipc.list
- * @id: in the key
- * @handle: what the device calls the memory
- * @offset: of the byte that the key names
- * @any: for all processes of the user
- * @count: processes that may have it
- * @pids: these
- */
-struct exported {
-	struct hal_list node;
-	uint32_t id;
-	uint32_t handle;
-	uint64_t offset;
-	bool any;
-	uint32_t count;
-	pid_t pids[PIDS_MAX];
-};
-
-/**
- * struct simnpu_ipc - what a device hands out
- * @sys: how the device is reached
- * @fd: its node
- * @listen: where others connect
- * @stop: becomes readable when the thread has to end
- * @thread: the thread
- * @key: what all keys begin with
- * @lock: Protects: @list, @last_id, and memory from being freed while it is handed out
- * @list: struct exported
- * @last_id: the last id that was given
- */
-struct simnpu_ipc {
-	const struct hal_sys_ops *sys;
-	int fd;
-	int listen;
-	int stop;
-	pthread_t thread;
-	struct key key;
-	pthread_mutex_t lock;
-	struct hal_list list;
-	uint32_t last_id;
-};
 
 /* Descriptors that the child of a fork must not keep: plus 1, by device. */
-static _Atomic int forked_fds[SIMNPU_MAX_DEVICES][2];
+static _Atomic int forked_fds[SIMNPU_MAX_DEVICES][3];
 
 /* In the child of a fork: who asks its parent must not find it listening. */
 void simnpu_ipc_fork_child(void)
@@ -105,7 +27,7 @@ void simnpu_ipc_fork_child(void)
 	int fd;
 
 	for (i = 0; i < SIMNPU_MAX_DEVICES; i++) {
-		for (k = 0; k < 2; k++) {
+		for (k = 0; k < ARRAY_SIZE(forked_fds[i]); k++) {
 			fd = atomic_exchange(&forked_fds[i][k], 0);
 			if (fd)
 				hal_sys_get()->close(fd - 1);
@@ -113,7 +35,7 @@ void simnpu_ipc_fork_child(void)
 	}
 }
 
-static void socket_name(char *name, size_t size, const struct key *k)
+static void socket_name(char *name, size_t size, const struct simnpu_ipc_key *k)
 {
 	snprintf(name, size, "simnpu-%u-%s-%x-%" PRIx64, geteuid(), k->instance, k->slot,
 		 k->number);
@@ -121,17 +43,18 @@ static void socket_name(char *name, size_t size, const struct key *k)
 
 /* ---- the owner's side ------------------------------------------------------------------ */
 
-static struct exported *find_id(struct simnpu_ipc *ipc, uint32_t id)
+static struct simnpu_exported *find_id(struct simnpu_ipc *ipc, uint32_t id)
 {
 	struct hal_list *n;
 
 	hal_list_for_each(n, &ipc->list)
-		if (hal_list_entry(n, struct exported, node)->id == id)
-			return hal_list_entry(n, struct exported, node);
+		if (hal_list_entry(n, struct simnpu_exported, node)->id == id)
+			return hal_list_entry(n, struct simnpu_exported, node);
 	return NULL;
 }
 
-static bool may(const struct exported *x, pid_t pid)
+/* Whether a process may have it. */
+bool simnpu_ipc_may(const struct simnpu_exported *x, pid_t pid)
 {
 	uint32_t i;
 
@@ -144,14 +67,15 @@ static bool may(const struct exported *x, pid_t pid)
 }
 
 /* Makes the descriptor that an answer takes along. */
-static int hand_out(struct simnpu_ipc *ipc, const struct request *r, pid_t pid, struct answer *a)
+static int hand_out(struct simnpu_ipc *ipc, const struct simnpu_ipc_request *r, pid_t pid,
+		    struct simnpu_ipc_answer *a)
 {
 	struct simnpu_export e = { .to = r->number, .to_slot = r->slot };
-	const struct exported *x = find_id(ipc, r->id);
+	const struct simnpu_exported *x = find_id(ipc, r->id);
 
 	if (!x)
 		return -ESTALE;
-	if (!may(x, pid))
+	if (!simnpu_ipc_may(x, pid))
 		return -EACCES;
 	e.handle = x->handle;
 	a->code = hal_sys_ioctl(ipc->sys, ipc->fd, SIMNPU_IOCTL_MEM_EXPORT, &e);
@@ -169,8 +93,8 @@ static bool has_it(struct simnpu_ipc *ipc, int sock)
 	struct pollfd p[2] = { { sock, POLLIN, 0 }, { ipc->stop, POLLIN, 0 } };
 	uint32_t magic;
 
-	return hal_sys_poll(p, ARRAY_SIZE(p), hal_sys_deadline(ASK_MS)) <= 0 || !p[0].revents ||
-	       !hal_sys_unix_recv(sock, &magic, sizeof(magic), NULL);
+	return hal_sys_poll(p, ARRAY_SIZE(p), hal_sys_deadline(SIMNPU_IPC_ASK_MS)) <= 0 ||
+	       !p[0].revents || !hal_sys_unix_recv(sock, &magic, sizeof(magic), NULL);
 }
 
 static void take_back(struct simnpu_ipc *ipc, uint32_t share)
@@ -180,18 +104,14 @@ static void take_back(struct simnpu_ipc *ipc, uint32_t share)
 	hal_sys_ioctl(ipc->sys, ipc->fd, SIMNPU_IOCTL_MEM_EXPORT, &e);
 }
 
-static void serve_one(struct simnpu_ipc *ipc, int sock, pid_t pid)
+static void serve_memory(struct simnpu_ipc *ipc, const struct simnpu_ipc_request *r, int sock,
+			 pid_t pid)
 {
-	struct pollfd p[2] = { { sock, POLLIN, 0 }, { ipc->stop, POLLIN, 0 } };
-	struct answer a = { 0 };
-	struct request r;
+	struct simnpu_ipc_answer a = { 0 };
 	int fd;
 
-	if (hal_sys_poll(p, ARRAY_SIZE(p), hal_sys_deadline(ASK_MS)) <= 0 ||
-	    hal_sys_unix_recv(sock, &r, sizeof(r), NULL) || r.magic != MAGIC || !r.number)
-		return;
 	pthread_mutex_lock(&ipc->lock);
-	fd = hand_out(ipc, &r, pid, &a);
+	fd = hand_out(ipc, r, pid, &a);
 	pthread_mutex_unlock(&ipc->lock);
 	if (fd < 0) {
 		a.code = fd;
@@ -203,45 +123,84 @@ static void serve_one(struct simnpu_ipc *ipc, int sock, pid_t pid)
 	hal_sys_close(hal_sys_get(), fd);
 }
 
-static void *serve(void *arg)
+/* Return: whether the socket is kept, as the answer comes later. */
+static bool serve_one(struct simnpu_ipc *ipc, int sock, pid_t pid)
 {
-	struct simnpu_ipc *ipc = arg;
-	struct pollfd p[2] = { { ipc->listen, POLLIN, 0 }, { ipc->stop, POLLIN, 0 } };
-	struct hal_peer peer;
-	int sock;
+	struct pollfd p[2] = { { sock, POLLIN, 0 }, { ipc->stop, POLLIN, 0 } };
+	struct simnpu_ipc_request r;
 
-	for (;;) {
-		p[1].revents = 0;
-		if (hal_sys_poll(p, ARRAY_SIZE(p), UINT64_MAX) > 0 && p[1].revents)
-			return NULL;
-		sock = hal_sys_unix_accept(ipc->listen, &peer);
-		if (sock == -EMFILE || sock == -ENFILE || sock == -ENOMEM)
-			usleep(1000);	/* he waits, and others give some back */
-		if (sock < 0)
-			continue;
-		if (peer.uid == geteuid())
-			serve_one(ipc, sock, peer.pid);
+	if (hal_sys_poll(p, ARRAY_SIZE(p), hal_sys_deadline(SIMNPU_IPC_ASK_MS)) <= 0 ||
+	    hal_sys_unix_recv(sock, &r, sizeof(r), NULL) || r.magic != SIMNPU_IPC_MAGIC ||
+	    !r.number)
+		return false;
+	if (r.id & SIMNPU_IPC_EVENT)
+		return simnpu_ipc_event_serve(ipc, &r, sock, pid);
+	serve_memory(ipc, &r, sock, pid);
+	return false;
+}
+
+static void serve_next(struct simnpu_ipc *ipc)
+{
+	struct hal_peer peer;
+	int sock = hal_sys_unix_accept(ipc->listen, &peer);
+
+	if (sock == -EMFILE || sock == -ENFILE || sock == -ENOMEM)
+		usleep(1000);	/* he waits, and others give some back */
+	if (sock < 0)
+		return;
+	if (peer.uid != geteuid() || !serve_one(ipc, sock, peer.pid))
 		hal_sys_close(hal_sys_get(), sock);
-	}
 }
 
 static void ipc_free(struct simnpu_ipc *ipc)
 {
-	struct exported *x;
+	const int fds[] = { ipc->stop, ipc->listen, ipc->news };
+	struct simnpu_exported *x;
+	uint32_t i;
+	int mine;
 
+	simnpu_ipc_event_stop(ipc);
 	while (!hal_list_empty(&ipc->list)) {
-		x = hal_list_entry(ipc->list.next, struct exported, node);
+		x = hal_list_entry(ipc->list.next, struct simnpu_exported, node);
 		hal_list_del(&x->node);
 		free(x);
 	}
-	atomic_store(&forked_fds[ipc->key.device][0], 0);
-	atomic_store(&forked_fds[ipc->key.device][1], 0);
-	if (ipc->listen >= 0)
-		hal_sys_close(hal_sys_get(), ipc->listen);
-	if (ipc->stop >= 0)
-		hal_sys_close(hal_sys_get(), ipc->stop);
+	for (i = 0; i < ARRAY_SIZE(fds); i++) {
+		/* of a device that was opened again meanwhile they are others */
+		mine = fds[i] + 1;
+		atomic_compare_exchange_strong(&forked_fds[ipc->key.device][i], &mine, 0);
+		if (fds[i] >= 0)
+			hal_sys_close(hal_sys_get(), fds[i]);
+	}
 	pthread_mutex_destroy(&ipc->lock);
 	free(ipc);
+}
+
+static void *serve(void *arg)
+{
+	struct simnpu_ipc *ipc = arg;
+	uint64_t deadline, count;
+	uint32_t n;
+
+	ipc->poll[0] = (struct pollfd){ ipc->listen, POLLIN, 0 };
+	ipc->poll[1] = (struct pollfd){ ipc->stop, POLLIN, 0 };
+	ipc->poll[2] = (struct pollfd){ ipc->news, POLLIN, 0 };
+	for (;;) {
+		n = simnpu_ipc_event_poll(ipc, &deadline);
+		if (hal_sys_poll(ipc->poll, 3 + n, deadline) < 0)
+			continue;
+		if (ipc->poll[1].revents)
+			return NULL;
+		if (ipc->poll[2].revents)
+			hal_sys_read(ipc->news, &count, sizeof(count));
+		simnpu_ipc_event_round(ipc, n);
+		if (!ipc->left && ipc->poll[0].revents)
+			serve_next(ipc);
+		if (ipc->left)
+			break;
+	}
+	ipc_free(ipc);
+	return NULL;
 }
 
 static struct simnpu_ipc *ipc_new(struct simnpu_device *dev)
@@ -252,7 +211,7 @@ static struct simnpu_ipc *ipc_new(struct simnpu_device *dev)
 		return NULL;
 	ipc->sys = dev->sys;
 	ipc->fd = dev->fd;
-	ipc->listen = ipc->stop = -1;
+	ipc->listen = ipc->stop = ipc->news = -1;
 	pthread_mutex_init(&ipc->lock, NULL);
 	hal_list_init(&ipc->list);
 	ipc->key.device = dev->base.index;
@@ -280,6 +239,9 @@ static int start_locked(struct simnpu_device *dev)
 	err = ipc->stop = hal_sys_eventfd();
 	if (err < 0)
 		goto free_ipc;
+	err = ipc->news = hal_sys_eventfd();
+	if (err < 0)
+		goto free_ipc;
 	err = ipc->listen = hal_sys_unix_listen(name);
 	if (err == -EADDRINUSE)
 		err = -EBUSY;
@@ -287,6 +249,7 @@ static int start_locked(struct simnpu_device *dev)
 		goto free_ipc;
 	atomic_store(&forked_fds[ipc->key.device][0], ipc->stop + 1);
 	atomic_store(&forked_fds[ipc->key.device][1], ipc->listen + 1);
+	atomic_store(&forked_fds[ipc->key.device][2], ipc->news + 1);
 	err = hal_sys_thread_create(&ipc->thread, "npu-ipc", serve, ipc);
 	if (err)
 		goto free_ipc;
@@ -298,7 +261,7 @@ free_ipc:
 }
 
 /* What the device hands out; the first time its thread is started. */
-static int start(struct simnpu_device *dev, struct simnpu_ipc **ipc)
+int simnpu_ipc_start(struct simnpu_device *dev, struct simnpu_ipc **ipc)
 {
 	int err = 0;
 
@@ -318,9 +281,15 @@ void simnpu_ipc_stop(struct simnpu_device *dev)
 
 	if (!ipc)
 		return;
+	hal_store_relaxed(&dev->ipc, NULL);
+	/* the last one who looked at a stream of the device */
+	if (pthread_equal(pthread_self(), ipc->thread)) {
+		pthread_detach(ipc->thread);
+		ipc->left = true;
+		return;
+	}
 	hal_sys_write(ipc->stop, &one, sizeof(one));
 	pthread_join(ipc->thread, NULL);
-	hal_store_relaxed(&dev->ipc, NULL);
 	ipc_free(ipc);
 }
 
@@ -329,14 +298,14 @@ void simnpu_ipc_forget(struct simnpu_device *dev, uint32_t handle)
 {
 	struct simnpu_ipc *ipc = hal_load_acquire(&dev->ipc);
 	struct hal_list *n, *next;
-	struct exported *x;
+	struct simnpu_exported *x;
 
 	if (likely(!ipc))
 		return;
 	pthread_mutex_lock(&ipc->lock);
 	for (n = ipc->list.next; n != &ipc->list; n = next) {
 		next = n->next;
-		x = hal_list_entry(n, struct exported, node);
+		x = hal_list_entry(n, struct simnpu_exported, node);
 		if (x->handle != handle)
 			continue;
 		hal_list_del(&x->node);
@@ -345,18 +314,45 @@ void simnpu_ipc_forget(struct simnpu_device *dev, uint32_t handle)
 	pthread_mutex_unlock(&ipc->lock);
 }
 
+static void key_text(const struct simnpu_ipc_key *k, char *text)
+{
+	snprintf(text, HAL_IPC_KEY_SIZE, "%s:%u:%x:%" PRIx64 ":%x", k->instance, k->device,
+		 k->slot, k->number, k->id);
+}
+
+/* A key; HAL_IPC_KEY_SIZE bytes. */
+void simnpu_ipc_text(const struct simnpu_ipc *ipc, uint32_t id, char *key)
+{
+	struct simnpu_ipc_key k = ipc->key;
+
+	k.id = id;
+	key_text(&k, key);
+}
+
+/* Adds processes to those that may have something: 0 or -ENOSPC. */
+int simnpu_ipc_admit(struct simnpu_exported *x, const int32_t *pids, size_t n)
+{
+	size_t i;
+
+	if (n > SIMNPU_IPC_PIDS - x->count)
+		return hal_fail(-ENOSPC, "ipc_allow", "more than %u processes", SIMNPU_IPC_PIDS);
+	for (i = 0; i < n; i++)
+		x->pids[x->count++] = pids[i];
+	return 0;
+}
+
 /* The key of a byte; one that has been made already stays the same. */
 static int key_of(struct simnpu_ipc *ipc, uint32_t handle, uint64_t offset, bool any,
-		  struct key *k)
+		  uint32_t *id)
 {
-	struct exported *x = NULL, *new = hal_zalloc(sizeof(*new));
+	struct simnpu_exported *x = NULL, *new = hal_zalloc(sizeof(*new));
 	struct hal_list *n;
 
 	if (!new)
 		return -ENOMEM;
 	pthread_mutex_lock(&ipc->lock);
 	hal_list_for_each(n, &ipc->list) {
-		x = hal_list_entry(n, struct exported, node);
+		x = hal_list_entry(n, struct simnpu_exported, node);
 		if (x->handle == handle && x->offset == offset)
 			break;
 		x = NULL;
@@ -370,8 +366,7 @@ static int key_of(struct simnpu_ipc *ipc, uint32_t handle, uint64_t offset, bool
 		hal_list_add_tail(&ipc->list, &x->node);
 	}
 	x->any |= any;
-	*k = ipc->key;
-	k->id = x->id;
+	*id = x->id;
 	pthread_mutex_unlock(&ipc->lock);
 	free(new);
 	return 0;
@@ -393,7 +388,7 @@ int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint
 	struct simnpu_device *dev = simnpu_device_of(m->ctx);
 	struct simnpu_export e = { .handle = handle };
 	struct simnpu_ipc *ipc;
-	struct key k;
+	uint32_t id;
 	int err;
 
 	/* whether it can be, before anybody is told so */
@@ -403,14 +398,13 @@ int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint
 				"device %d: %p was allocated while descriptors were scarce" :
 				"device %d does not share %p", m->ctx->dev->ordinal, m->addr);
 	hal_sys_close(hal_sys_get(), e.fd);
-	err = start(dev, &ipc);
+	err = simnpu_ipc_start(dev, &ipc);
 	if (!err)
-		err = key_of(ipc, handle, offset, flags & HAL_IPC_ANY, &k);
+		err = key_of(ipc, handle, offset, flags & HAL_IPC_ANY, &id);
 	if (err)
 		return hal_fail(err, "ipc_export", "device %d: nobody to hand memory out",
 				m->ctx->dev->ordinal);
-	snprintf(key, HAL_IPC_KEY_SIZE, "%s:%u:%x:%" PRIx64 ":%x", k.instance, k.device, k.slot,
-		 k.number, k.id);
+	simnpu_ipc_text(ipc, id, key);
 	return 0;
 }
 
@@ -418,35 +412,29 @@ int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint
 int simnpu_ipc_allow(struct hal_memory *m, uint32_t handle, const int32_t *pids, size_t n)
 {
 	struct simnpu_ipc *ipc = hal_load_acquire(&simnpu_device_of(m->ctx)->ipc);
-	struct exported *x;
+	struct simnpu_exported *x;
 	struct hal_list *l;
 	int err = -ENOENT;
-	size_t i;
 
 	if (!ipc)
 		return hal_fail(err, "ipc_allow", "no key was made of %p", m->addr);
 	pthread_mutex_lock(&ipc->lock);
 	hal_list_for_each(l, &ipc->list) {
-		x = hal_list_entry(l, struct exported, node);
+		x = hal_list_entry(l, struct simnpu_exported, node);
 		if (x->handle != handle)
 			continue;
-		if (n > PIDS_MAX - x->count) {
-			err = -ENOSPC;
+		err = simnpu_ipc_admit(x, pids, n);
+		if (err)
 			break;
-		}
-		for (i = 0; i < n; i++)
-			x->pids[x->count++] = pids[i];
-		err = 0;
 	}
 	pthread_mutex_unlock(&ipc->lock);
-	if (err == -ENOSPC)
-		return hal_fail(err, "ipc_allow", "more than %u processes", PIDS_MAX);
-	return err ? hal_fail(err, "ipc_allow", "no key was made of %p", m->addr) : 0;
+	return err == -ENOENT ? hal_fail(err, "ipc_allow", "no key was made of %p", m->addr) : err;
 }
 
 /* ---- the other side ---------------------------------------------------------------------- */
 
-static bool parse(const char *text, struct key *k)
+/* Takes a key apart; false: it is none. */
+bool simnpu_ipc_parse(const char *text, struct simnpu_ipc_key *k)
 {
 	char again[HAL_IPC_KEY_SIZE];
 
@@ -454,86 +442,104 @@ static bool parse(const char *text, struct key *k)
 		   &k->device, &k->slot, &k->number, &k->id) != 5)
 		return false;
 	/* one spelling alone */
-	snprintf(again, sizeof(again), "%s:%u:%x:%" PRIx64 ":%x", k->instance, k->device, k->slot,
-		 k->number, k->id);
+	key_text(k, again);
 	return !strcmp(text, again);
 }
 
-static int failed(int err, const char *text)
+/* A failure of who shows a key. */
+int simnpu_ipc_failed(int err, const char *text)
 {
 	return hal_fail(err, "ipc_import", "%s", text);
 }
 
 /* Asks the owner; out: his answer and the descriptor. */
-static int ask(int sock, const struct request *r, struct answer *a, int *fd)
+static int ask(int sock, const struct simnpu_ipc_request *r, struct simnpu_ipc_answer *a, int *fd)
 {
 	struct pollfd p = { sock, POLLIN, 0 };
 	int err;
 
 	err = hal_sys_unix_send(sock, r, sizeof(*r), -1);
 	if (!err)
-		err = hal_sys_poll(&p, 1, hal_sys_deadline(ANSWER_MS));
+		err = hal_sys_poll(&p, 1, hal_sys_deadline(SIMNPU_IPC_ANSWER_MS));
 	if (!err)
-		return failed(-ETIMEDOUT, "the owner of the memory does not answer");
+		return simnpu_ipc_failed(-ETIMEDOUT, "the owner of the key does not answer");
 	if (err > 0)
 		err = hal_sys_unix_recv(sock, a, sizeof(*a), fd);
 	if (err == -EPIPE || err == -ECONNRESET)
 		return -EPIPE;
 	if (err)
-		return failed(err, "no answer of the owner of the memory");
+		return simnpu_ipc_failed(err, "no answer of the owner of the key");
 	if (!a->code && *fd < 0)
-		return failed(-EMFILE, "no descriptor came with the answer");
+		return simnpu_ipc_failed(-EMFILE, "no descriptor came with the answer");
 	switch (a->code) {
 	case 0:
 		return 0;
 	case -ESTALE:
-		return failed(-ESTALE, "the memory was freed");
+		return simnpu_ipc_failed(-ESTALE, "what the key names is no more");
 	case -EACCES:
-		return failed(-EACCES, "the owner of the memory has not allowed this process to");
+		return simnpu_ipc_failed(-EACCES, "the owner of the key has not allowed this process to");
 	default:
-		return failed(a->code, "the owner of the memory cannot hand it out");
+		return simnpu_ipc_failed(a->code, "the owner of the key cannot hand it out");
 	}
 }
 
-static int connect_to(const struct key *k, int *sock)
+/* A socket to who made a key: 0, -EOWNERDEAD, -ETIMEDOUT, -EACCES, or as the system fails. */
+int simnpu_ipc_connect(const struct simnpu_ipc_key *k, uint64_t deadline, int *sock)
 {
 	struct hal_peer peer;
 	char name[108];
 
 	socket_name(name, sizeof(name), k);
-	*sock = hal_sys_unix_connect(name, &peer);
+	/* more wait already than the system keeps: he takes them in, unless he is stopped */
+	while ((*sock = hal_sys_unix_connect(name, &peer)) == -EAGAIN && hal_sys_now() < deadline)
+		usleep(500);
 	if (*sock == -ECONNREFUSED)
-		return failed(-EOWNERDEAD, "the owner of the memory has ended");
+		return simnpu_ipc_failed(-EOWNERDEAD, "the owner of the key has ended");
 	if (*sock == -EAGAIN)
-		return failed(-ETIMEDOUT, "the owner of the memory answers nobody");
+		return simnpu_ipc_failed(-ETIMEDOUT, "the owner of the key answers nobody");
 	if (*sock < 0)
-		return failed(*sock, "no way to the owner of the memory");
+		return simnpu_ipc_failed(*sock, "no way to the owner of the key");
 	if (peer.uid == geteuid())
 		return 0;
 	hal_sys_close(hal_sys_get(), *sock);
-	return failed(-EACCES, "another user has the name of the owner of the memory");
+	return simnpu_ipc_failed(-EACCES, "another user has the name of the owner of the key");
 }
 
 /* Out: where to say that the memory is mapped, the answer, and the descriptor. */
-static int get_fd(const struct key *k, const struct simnpu_info *si, int *sock, struct answer *a,
-		  int *fd)
+int simnpu_ipc_get(const struct simnpu_ipc_key *k, const struct simnpu_info *si, int *sock,
+		   struct simnpu_ipc_answer *a, int *fd)
 {
-	struct request r = {
-		.magic = MAGIC, .id = k->id, .number = si->number, .slot = si->slot,
+	struct simnpu_ipc_request r = {
+		.magic = SIMNPU_IPC_MAGIC, .id = k->id, .number = si->number, .slot = si->slot,
 	};
 	unsigned int tries;
 	int err = -EPIPE;
 
 	/* who hangs up without an answer is asked again: if he has ended, he is not there then */
 	for (tries = 0; tries < 2 && err == -EPIPE; tries++) {
-		err = connect_to(k, sock);
+		err = simnpu_ipc_connect(k, hal_sys_deadline(SIMNPU_IPC_ANSWER_MS), sock);
 		if (err)
 			return err;
 		err = ask(*sock, &r, a, fd);
 		if (err)
 			hal_sys_close(hal_sys_get(), *sock);
 	}
-	return err == -EPIPE ? failed(-EOWNERDEAD, "the owner of the memory hangs up") : err;
+	return err == -EPIPE ? simnpu_ipc_failed(-EOWNERDEAD, "the owner of the key hangs up") : err;
+}
+
+/* Takes apart a key of what a device has; @event: of an event, else of memory. */
+int simnpu_ipc_key_for(struct simnpu_device *dev, const char *text, bool event,
+		       struct simnpu_ipc_key *k)
+{
+	if (!simnpu_ipc_parse(text, k) || !(k->id & SIMNPU_IPC_EVENT) == event)
+		return simnpu_ipc_failed(-EINVAL, event ? "not a key of an event" :
+					 "not a key of memory");
+	if (strcmp(k->instance, hal_option_text(simnpu_options, "simnpu_instance")))
+		return simnpu_ipc_failed(-EXDEV,
+					 "a key of another instance (option simnpu_instance)");
+	if (k->device != dev->base.index)
+		return simnpu_ipc_failed(-EXDEV, "a key of another device");
+	return 0;
 }
 
 /**
@@ -549,21 +555,18 @@ int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle)
 	struct simnpu_import i = { .context = to_simnpu_ctx(m->ctx)->handle };
 	struct simnpu_device *dev = simnpu_device_of(m->ctx);
 	struct simnpu_info si = { 0 };
-	const uint32_t magic = MAGIC;
-	struct answer a = { 0 };
-	struct key k;
+	const uint32_t magic = SIMNPU_IPC_MAGIC;
+	struct simnpu_ipc_answer a = { 0 };
+	struct simnpu_ipc_key k;
 	int sock, err;
 
-	if (!parse(key, &k))
-		return failed(-EINVAL, "not a key");
-	if (strcmp(k.instance, hal_option_text(simnpu_options, "simnpu_instance")))
-		return failed(-EXDEV, "a key of another instance (option simnpu_instance)");
-	if (k.device != dev->base.index)
-		return failed(-EXDEV, "a key of another device");
+	err = simnpu_ipc_key_for(dev, key, false, &k);
+	if (err)
+		return err;
 	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_INFO, &si);
 	if (err)
-		return failed(err, "the device does not answer");
-	err = get_fd(&k, &si, &sock, &a, &i.fd);
+		return simnpu_ipc_failed(err, "the device does not answer");
+	err = simnpu_ipc_get(&k, &si, &sock, &a, &i.fd);
 	if (err)
 		return err;
 	i.share = a.share;
@@ -574,7 +577,7 @@ int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle)
 		hal_sys_unix_send(sock, &magic, sizeof(magic), -1);
 	hal_sys_close(hal_sys_get(), sock);
 	if (err)
-		return failed(err, "the device cannot map the memory");
+		return simnpu_ipc_failed(err, "the device cannot map the memory");
 	*handle = i.handle;
 	m->addr = (void *)(uintptr_t)i.addr;
 	m->size = a.size <= i.size ? a.size : i.size;

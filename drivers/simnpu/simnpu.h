@@ -270,6 +270,15 @@ int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint
 int simnpu_ipc_allow(struct hal_memory *m, uint32_t handle, const int32_t *pids, size_t n);
 int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle);
 
+/* ipc_event.c */
+void simnpu_ipc_event_fork_child(void);
+int simnpu_ipc_event_export(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key);
+int simnpu_ipc_event_allow(uint64_t event, const int32_t *pids, size_t n);
+int simnpu_ipc_event_import(struct hal_context *ctx, const char *key, int *fd);
+int simnpu_ipc_event_ask(const char *key, const struct hal_point *p, bool wait, int *sock);
+int simnpu_ipc_event_wait(struct hal_stream *s, const char *key, const struct hal_point *p,
+			  uint64_t place);
+
 /* memory.c: what the device calls the direction of a copy. */
 uint32_t simnpu_copy_kind(const struct hal_copy *c);
 

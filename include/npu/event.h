@@ -22,7 +22,7 @@ extern "C" {
  * @event: out: the event, 0 on failure; it counts as done
  *
  * Opens no device.
- * Return: 0, -EINVAL (NULL, unknown flags), -ENOMEM, -ENOSPC (there are too many), -ECHILD,
+ * Return: 0, -EINVAL (NULL, unknown flags, NPU_EVENT_TIMING | NPU_EVENT_IPC), -ENOMEM, -ENOSPC (there are too many), -ECHILD,
  * -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_event_create(uint32_t flags, npu_event *event);
@@ -42,7 +42,7 @@ NPU_API int npu_event_destroy(npu_event event);
  * @stream: the stream
  *
  * Without timing it costs no task. A timed event is bound to the device of its first record.
- * Return: 0, -EINVAL (event is 0), -EXDEV (timed, and another device), -ENOSPC (no more timed
+ * Return: 0, -EINVAL (event is 0), -EACCES (imported), -EXDEV (timed, and another device), -ENOSPC (no more timed
  * events on the device), -ENOMEM, -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it
  * stayed full), -EOPNOTSUPP (timed, and the device has no time), or what every function with a
  * stream answers (top of npu/stream.h).

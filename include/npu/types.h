@@ -116,8 +116,10 @@ enum npu_fail_mode {
  * @mode: enum npu_wait_mode; NPU_WAIT_AUTO leaves it to the stream
  */
 #define NPU_EVENT_WAIT(mode) ((uint32_t)(mode) << 4)
+/** NPU_EVENT_IPC - other processes can have the event: npu_ipc_export_event(). Not with timing */
+#define NPU_EVENT_IPC (1u << 1)
 /** NPU_EVENT_FLAGS - all flags of npu_event_create() */
-#define NPU_EVENT_FLAGS (NPU_EVENT_TIMING | NPU_EVENT_WAIT(3))
+#define NPU_EVENT_FLAGS (NPU_EVENT_TIMING | NPU_EVENT_IPC | NPU_EVENT_WAIT(3))
 
 /* Flags of npu_stream_callback(). */
 /** NPU_CALLBACK_NOBLOCK - the stream goes on without waiting for the callback */
@@ -147,6 +149,7 @@ enum npu_fail_mode {
 #define NPU_CAP_HOST_TASK	(1ull << 20)	/* tasks that the host carries out: file I/O */
 #define NPU_CAP_IPC_MEM		(1ull << 21)	/* memory shared between processes, by keys */
 #define NPU_CAP_IPC_FD		(1ull << 22)	/* virtual memory shared so, by descriptors */
+#define NPU_CAP_IPC_EVENT	(1ull << 23)	/* events shared so, by keys */
 
 #ifdef __cplusplus
 }

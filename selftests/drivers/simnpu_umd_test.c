@@ -216,7 +216,7 @@ TEST_F(node, capabilities)
 		{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
 		{ SIMNPU_CAP_ABORT, NPU_CAP_ABORT },
 		{ SIMNPU_CAP_VMM, NPU_CAP_VMM },
-		{ SIMNPU_CAP_EXPORT, NPU_CAP_IPC_MEM | NPU_CAP_IPC_FD },
+		{ SIMNPU_CAP_EXPORT, NPU_CAP_IPC_MEM | NPU_CAP_IPC_FD | NPU_CAP_IPC_EVENT },
 		/* what this driver has no ops for stays out, whatever the device says */
 		{ SIMNPU_CAP_MANAGED, 0 },
 		{ 1ull << 63, 0 },

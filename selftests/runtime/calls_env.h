@@ -164,6 +164,24 @@ static npu_event new_event(void)
 	return e;
 }
 
+/* Of an event that could be exported, and was not. */
+static int allow_event(void)
+{
+	npu_event e = obj.e;
+	int rc;
+
+	spare(true);
+	if (is_ready())
+		npu_event_create(NPU_EVENT_IPC, &e);
+	spare(false);
+	rc = npu_ipc_allow_event(e, &(int32_t){ 1 }, 1);
+	spare(true);
+	if (is_ready() && e.h != obj.e.h)
+		npu_event_destroy(e);
+	spare(false);
+	return rc == -ENOENT ? 0 : rc;
+}
+
 static npu_context new_context(void)
 {
 	npu_context c = obj.ctx;

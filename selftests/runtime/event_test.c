@@ -236,7 +236,7 @@ TEST_F(event, flags)
 {
 	npu_event e = { 1 };
 
-	EXPECT_EQ(-EINVAL, npu_event_create(2, &e));
+	EXPECT_EQ(-EINVAL, npu_event_create(4, &e));
 	EXPECT_EQ(0, e.h);
 	EXPECT_EQ(-EINVAL, npu_event_create(0, NULL));
 	EXPECT_EQ(-EINVAL, npu_event_fd(self->e, NULL));

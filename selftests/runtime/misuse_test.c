@@ -423,7 +423,7 @@ static struct npu_stream_attr *attr_with(size_t at, int value)
 	X(npu_stream_get_info(o.s, NULL), EINVAL)					\
 	X(npu_stream_get_info(o.s, &(struct npu_stream_info){ 0 }), EINVAL)		\
 	X(npu_event_create(0, NULL), EINVAL)						\
-	X(npu_event_create(2, &o.e_out), EINVAL)					\
+	X(npu_event_create(4, &o.e_out), EINVAL)					\
 	X(npu_event_sync(o.e, -2), EINVAL)						\
 	X(npu_event_elapsed(o.t, o.t, NULL), EINVAL)					\
 	X(npu_event_elapsed(o.e, o.t, &o.i), EINVAL)					\

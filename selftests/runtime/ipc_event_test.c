@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events that processes share, and what becomes of waits for them when one of the
+ * two is killed, stopped, or gives up.
+ */
+#include "selftests/runtime/ipc_peer.h"
+
+/* [C-IPC-7] An event of a; its key is in a.r.key. */
+#define EXPORTED() ASSERT_EQ(0, ask(&self->a, EVENT, NPU_IPC_ANY))
+
+/* An event of a, whose stream is held before the point, had by this process, too. */
+#define HELD(e)									\
+	do {									\
+		EXPORTED();							\
+		OK(npu_ipc_import_event(self->a.r.key, 0, (e)));		\
+		ASSERT_EQ(0, ask(&self->a, HOLD, 0));				\
+		ASSERT_EQ(0, ask(&self->a, RECORD, 0));				\
+	} while (0)
+
+/* A wait in a thread of its own. */
+struct waiter {
+	pthread_t thread;
+	npu_event e;
+	int rc;
+	_Atomic int over;
+};
+
+static void *wait_for(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->rc = npu_event_sync(w->e, 60000);
+	atomic_store(&w->over, 1);
+	return NULL;
+}
+
+static bool wait_start(struct waiter *w, npu_event e)
+{
+	w->e = e;
+	atomic_store(&w->over, 0);
+	return !pthread_create(&w->thread, NULL, wait_for, w);
+}
+
+/* Whether a query comes to that within ten seconds. */
+static bool becomes(npu_event e, int rc)
+{
+	int i;
+
+	for (i = 0; i < 10000 && npu_event_query(e) != rc; i++)
+		usleep(1000);
+	return npu_event_query(e) == rc;
+}
+
+/* [C-IPC-8] Query, wait of the host, wait of a stream; then the next record. */
+TEST_F(ipc, reached)
+{
+	npu_stream s;
+	npu_event e;
+	int i, dev;
+
+	EXPORTED();
+	OK(npu_ipc_import_event(self->a.r.key, 0, &e));
+	/* never recorded: done */
+	EXPECT_EQ(0, npu_event_query(e));
+	EXPECT_EQ(0, npu_event_sync(e, 0));
+	EXPECT_EQ(0, npu_event_device(e, &dev));
+	EXPECT_EQ(0, dev);
+	OK(npu_stream_create(NULL, &s));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, ask(&self->a, HOLD, 0));
+		ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+		EXPECT_EQ(-EINPROGRESS, npu_event_query(e));
+		EXPECT_EQ(-ETIMEDOUT, npu_event_sync(e, 0));
+		EXPECT_EQ(-ETIMEDOUT, npu_event_sync(e, 20));
+		OK(npu_stream_wait_event(s, e));
+		EXPECT_EQ(-EINPROGRESS, npu_stream_query(s));
+		ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+		EXPECT_EQ(0, npu_event_sync(e, 60000));
+		EXPECT_EQ(0, npu_event_query(e));
+		EXPECT_EQ(0, npu_stream_sync(s, 60000));
+		/* known to be done: no task */
+		OK(npu_stream_wait_event(s, e));
+		EXPECT_EQ(0, npu_stream_query(s));
+	}
+	/* what is known to the owner is known at once */
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	ASSERT_EQ(0, ask(&self->a, STREAM_SYNC, 60000));
+	EXPECT_TRUE(becomes(e, 0));
+	OK(npu_event_destroy(e));
+	EXPECT_EQ(-ESTALE, npu_event_query(e));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* A wait keeps the record that it saw, though the owner goes on. */
+TEST_F(ipc, keeps_the_record_that_it_saw)
+{
+	npu_stream s;
+	npu_event e;
+
+	OK(npu_stream_create(NULL, &s));
+	EXPORTED();
+	OK(npu_ipc_import_event(self->a.r.key, 0, &e));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	OK(npu_stream_wait_event(s, e));
+	ASSERT_EQ(0, ask(&self->a, HOLD, 0));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	EXPECT_EQ(-EINPROGRESS, npu_event_query(e));
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_event_sync(e, 60000));
+	OK(npu_stream_destroy(s, 5000));
+	OK(npu_event_destroy(e));
+}
+
+TEST_F(ipc, refused)
+{
+	char key[NPU_IPC_KEY_SIZE] = "x", mem[NPU_IPC_KEY_SIZE], other[NPU_IPC_KEY_SIZE + 8];
+	int32_t pid = self->b.pid;
+	npu_event e, plain, mine;
+	void *p;
+	int fd;
+
+	EXPECT_EQ(-EINVAL, npu_event_create(NPU_EVENT_IPC | NPU_EVENT_TIMING, &e));
+	OK(npu_event_create(0, &plain));
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event(plain, 0, key));
+	EXPECT_EQ(0, key[0]);
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event(mine, 2, key));
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event(mine, 0, NULL));
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event((npu_event){ 0 }, 0, key));
+	EXPECT_EQ(-ENOENT, npu_ipc_allow_event(mine, &pid, 1));
+	OK(npu_ipc_export_event(mine, 0, key));
+	OK(npu_ipc_export_event(mine, 0, other));
+	EXPECT_STREQ(key, other);
+	/* only who is allowed to */
+	EXPECT_EQ(-EACCES, ask_key(&self->b, EVENT_IMPORT, 0, key));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow_event(mine, &pid, 0));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow_event(mine, NULL, 1));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow_event(mine, &(int32_t){ 0 }, 1));
+	EXPECT_EQ(-EINVAL, npu_ipc_allow_event(plain, &pid, 1));
+	OK(npu_ipc_allow_event(mine, &pid, 1));
+	EXPECT_EQ(0, ask_key(&self->b, EVENT_IMPORT, 0, key));
+	/* keys that are none, or of something else */
+	OK(npu_malloc(4096, 0, &p));
+	OK(npu_ipc_export(p, 0, mem));
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event(mem, 0, &e));
+	EXPECT_EQ(-EINVAL, npu_ipc_import(key, 0, &p));
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event(NULL, 0, &e));
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event(key, 0, NULL));
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event("", 0, &e));
+	EXPECT_EQ(-EXDEV, npu_ipc_import_event(key, 1, &e));
+	EXPECT_EQ(-ENODEV, npu_ipc_import_event(key, 2, &e));
+	snprintf(other, sizeof(other), "another%s", strchr(key, ':'));
+	EXPECT_EQ(-EXDEV, npu_ipc_import_event(other, 0, &e));
+	memset(other, 'x', sizeof(other));
+	other[sizeof(other) - 1] = 0;
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event(other, 0, &e));
+	EXPECT_EQ(0, e.h);
+	/* what is imported is its owner's to record and to give on */
+	OK(npu_ipc_import_event(key, -1, &e));
+	EXPECT_EQ(-EACCES, npu_event_record(e, (npu_stream){ 0 }));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_export_event(e, 0, key));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_allow_event(e, &pid, 1));
+	EXPECT_EQ(-EOPNOTSUPP, npu_event_fd(e, &fd));
+	EXPECT_EQ(-EINVAL, npu_event_timestamp(e, &(uint64_t){ 0 }));
+	OK(npu_event_destroy(e));
+	OK(npu_event_destroy(mine));
+	OK(npu_event_destroy(plain));
+}
+
+/* This process's own: the same as of another one. */
+TEST_F(ipc, of_this_process)
+{
+	struct gate g = { 0 };
+	char key[NPU_IPC_KEY_SIZE];
+	npu_event mine, e;
+	npu_stream s, t;
+
+	OK(npu_stream_create(NULL, &s));
+	OK(npu_stream_create(NULL, &t));
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	OK(npu_stream_callback(s, gate_hold, &g, 0));
+	/* recorded before it has a key */
+	OK(npu_event_record(mine, s));
+	OK(npu_ipc_export_event(mine, 0, key));
+	OK(npu_ipc_import_event(key, 0, &e));
+	EXPECT_EQ(-EINPROGRESS, npu_event_query(e));
+	OK(npu_stream_wait_event(t, e));
+	atomic_store(&g.open, 1);
+	EXPECT_EQ(0, npu_stream_sync(t, 60000));
+	EXPECT_EQ(0, npu_event_query(e));
+	OK(npu_event_destroy(mine));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+	OK(npu_stream_destroy(t, 5000));
+}
+
+/* The failure of a task before the point, and a stream that is aborted. */
+TEST_F(ipc, fails)
+{
+	struct waiter w;
+	npu_stream s;
+	npu_event e;
+
+	if (!IS_ENABLED(CONFIG_SIMNPU_MODULES))
+		SKIP(return, "no kernels in this build");
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	ASSERT_EQ(0, ask(&self->a, FAIL, 0));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	OK(npu_stream_wait_event(s, e));
+	ASSERT_TRUE(wait_start(&w, e));
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	pthread_join(w.thread, NULL);
+	EXPECT_EQ(-EFAULT, w.rc);
+	EXPECT_EQ(-EFAULT, npu_event_query(e));
+	EXPECT_EQ(-EFAULT, npu_stream_sync(s, 60000));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	/* the owner is told as ever; then nobody has to be */
+	EXPECT_EQ(-EFAULT, ask(&self->a, STREAM_SYNC, 60000));
+	EXPECT_EQ(0, npu_event_query(e));
+	/* an abort: what is left is done */
+	ASSERT_EQ(0, ask(&self->a, HOLD, 0));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	OK(npu_stream_wait_event(s, e));
+	ASSERT_TRUE(wait_start(&w, e));
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	ask(&self->a, ABORT, 0);
+	pthread_join(w.thread, NULL);
+	EXPECT_EQ(0, npu_event_query(e));
+	npu_stream_sync(s, 60000);
+	EXPECT_EQ(0, npu_stream_query(s));
+	OK(npu_stream_destroy(s, 5000));
+	OK(npu_event_destroy(e));
+}
+
+/* The owner is killed: waits under way end, and so do those of streams; nothing hangs. */
+TEST_F(ipc, owner_killed)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	npu_event e, again;
+	struct waiter w;
+	npu_stream s;
+
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	ASSERT_EQ(0, ask(&self->a, EVENT, NPU_IPC_ANY));
+	memcpy(key, self->a.r.key, sizeof(key));
+	OK(npu_stream_wait_event(s, e));
+	ASSERT_TRUE(wait_start(&w, e));
+	EXPECT_EQ(-EINPROGRESS, npu_stream_query(s));
+	peer_kill(&self->a);
+	pthread_join(w.thread, NULL);
+	EXPECT_EQ(-EOWNERDEAD, w.rc);
+	EXPECT_EQ(-EOWNERDEAD, npu_stream_sync(s, 60000));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	EXPECT_EQ(-EOWNERDEAD, npu_event_query(e));
+	EXPECT_NE(NULL, strstr(last_error().text, "ended")) TH_LOG("%s", last_error().text);
+	EXPECT_EQ(-EOWNERDEAD, npu_event_sync(e, -1));
+	EXPECT_EQ(-EOWNERDEAD, npu_stream_wait_event(s, e));
+	EXPECT_EQ(0, npu_stream_query(s));
+	EXPECT_EQ(-EOWNERDEAD, npu_ipc_import_event(key, 0, &again));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+/* What was known to be reached stays so. */
+TEST_F(ipc, owner_killed_afterwards)
+{
+	npu_stream s;
+	npu_event e;
+
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_event_sync(e, 60000));
+	peer_kill(&self->a);
+	EXPECT_EQ(0, npu_event_query(e));
+	EXPECT_EQ(0, npu_event_sync(e, -1));
+	OK(npu_stream_wait_event(s, e));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+/* The owner ends in order, which is the same to who waits. */
+TEST_F(ipc, owner_ends)
+{
+	npu_stream s;
+	npu_event e;
+
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	OK(npu_stream_wait_event(s, e));
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	ASSERT_EQ(0, ask(&self->a, HOLD, 0));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	ASSERT_EQ(0, ask(&self->a, DESTROY, 0));
+	/* destroyed: no new waits, and the old ones go on */
+	EXPECT_EQ(-ESTALE, npu_event_query(e));
+	EXPECT_EQ(-ESTALE, npu_event_sync(e, 1000));
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	ASSERT_EQ(0, ask(&self->a, END, 0));
+	EXPECT_EQ(-EOWNERDEAD, npu_event_query(e));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* Who waits is killed: its owner goes on, and nothing is left there. */
+TEST_F(ipc, importer_killed)
+{
+	struct gate g = { 0 };
+	char key[NPU_IPC_KEY_SIZE];
+	npu_event mine;
+	npu_stream s;
+
+	OK(npu_stream_create(NULL, &s));
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	OK(npu_ipc_export_event(mine, NPU_IPC_ANY, key));
+	OK(npu_stream_callback(s, gate_hold, &g, 0));
+	OK(npu_event_record(mine, s));
+	ASSERT_EQ(0, ask_key(&self->a, EVENT_IMPORT, 0, key));
+	ASSERT_EQ(0, ask(&self->a, WAIT, 0));
+	EXPECT_EQ(-EINPROGRESS, ask(&self->a, STREAM_QUERY, 0));
+	ASSERT_EQ(0, ask_key(&self->b, EVENT_IMPORT, 0, key));
+	ASSERT_EQ(0, ask(&self->b, WAIT, 0));
+	peer_kill(&self->a);
+	/* one that lives is told all the same */
+	EXPECT_EQ(-EINPROGRESS, ask(&self->b, QUERY, 0));
+	atomic_store(&g.open, 1);
+	EXPECT_EQ(0, ask(&self->b, STREAM_SYNC, 60000));
+	EXPECT_EQ(0, ask(&self->b, QUERY, 0));
+	ASSERT_TRUE(peer_start(&self->a));
+	OK(npu_event_destroy(mine));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* A stopped owner is waited for. */
+TEST_F(ipc, owner_stopped)
+{
+	npu_event e;
+	npu_stream s;
+
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	OK(npu_stream_wait_event(s, e));
+	kill(self->a.pid, SIGSTOP);
+	ASSERT_EQ(self->a.pid, waitpid(self->a.pid, NULL, WUNTRACED));
+	EXPECT_EQ(-EINPROGRESS, npu_event_query(e));
+	EXPECT_EQ(-ETIMEDOUT, npu_event_sync(e, 50));
+	EXPECT_EQ(-EINPROGRESS, npu_stream_query(s));
+	kill(self->a.pid, SIGCONT);
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	EXPECT_EQ(0, npu_event_sync(e, 60000));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* A wait in a stream that is aborted, and one of a device that is restarted. */
+TEST_F(ipc, waits_that_are_discarded)
+{
+	npu_stream s;
+	npu_event e;
+
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	OK(npu_stream_wait_event(s, e));
+	OK(npu_stream_abort(s, 5000));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	OK(npu_stream_wait_event(s, e));
+	OK(npu_device_stop(0, 5000));
+	OK(npu_device_restart(0, 0, 5000));
+	/* nobody is in the way of the owner's end, or of ours */
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_event_sync(e, 60000));
+	OK(npu_event_destroy(e));
+}
+
+/* More waits than are taken care of: a clear refusal, and the others go on. */
+TEST_F_TIMEOUT(ipc, many_waits, 120)
+{
+	int i, rc = 0;
+	npu_event e;
+	npu_stream s;
+
+	OK(npu_stream_create(NULL, &s));
+	HELD(&e);
+	for (i = 0; i < 300 && !rc; i++)
+		rc = npu_stream_wait_event(s, e);
+	EXPECT_EQ(-ENOSPC, rc);
+	EXPECT_EQ(257, i);
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* Device and stream: the memory that it guards is seen through it. */
+TEST_F(ipc, guards_memory)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	npu_stream s;
+	npu_event e;
+	void *p;
+	int i;
+
+	OK(npu_stream_create(NULL, &s));
+	ASSERT_EQ(0, ask(&self->a, MALLOC, MIB));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	memcpy(key, self->a.r.key, sizeof(key));
+	OK(npu_ipc_import(key, 0, &p));
+	EXPORTED();
+	OK(npu_ipc_import_event(self->a.r.key, 0, &e));
+	for (i = 1; i < 20; i++) {
+		ASSERT_EQ(0, ask(&self->a, FILL, (uint64_t)i));
+		ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+		OK(npu_stream_wait_event(s, e));
+		OK(npu_stream_sync(s, 60000));
+		EXPECT_EQ(0, check(p, 4096, i));
+	}
+	OK(npu_ipc_close(p));
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* A private device shares nothing. */
+TEST_F(ipc, a_private_device)
+{
+	char key[NPU_IPC_KEY_SIZE] = "x";
+	npu_event e, mine;
+
+	setenv("NPU_SIMNPU_INSTANCE", "", 1);
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_export_event(mine, 0, key));
+	EXPECT_EQ(0, key[0]);
+	EXPECT_NE(NULL, strstr(last_error().hint, "simnpu_instance"));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_import_event("ipc-test:0:0:1:80000001", 0, &e));
+	/* it is an event all the same */
+	OK(npu_event_record(mine, (npu_stream){ 0 }));
+	EXPECT_EQ(0, npu_event_sync(mine, 5000));
+	OK(npu_event_destroy(mine));
+}
+
+TEST_HARNESS_MAIN
