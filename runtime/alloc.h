@@ -561,8 +561,8 @@ bool rt_point_wait(const struct hal_point *p, uint64_t deadline);
 /* rt_segment_get() by growing; -EOPNOTSUPP: the device cannot; -EAGAIN: it is no use. */
 int rt_grow_get(const struct rt_want *w);
 /*
- * Under the lock: takes free memory out, *more: not all of it, for want of block structures; gives it
- * back, as bytes; and addresses that are left.
+ * Under the lock: takes free memory out, *more: not all of it, for want of block structures; gives
+ * it back, as bytes; and addresses that are left.
  */
 struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what, bool *more);
 uint64_t rt_grow_give_back(struct rt_cache *c, struct rt_run *out, uint64_t life,

@@ -94,8 +94,8 @@ struct bench_case {
 };
 
 extern const struct bench_case bench_submit, bench_roundtrip, bench_event, bench_start,
-	bench_hop, bench_guard, bench_pool, bench_alloc, bench_alloc_threads, bench_copy,
-	bench_file_read, bench_gemm, bench_parked, bench_init, bench_size, bench_ipc,
+	bench_hop, bench_guard, bench_pool, bench_alloc, bench_alloc_threads, bench_alloc_trace,
+	bench_copy, bench_file_read, bench_gemm, bench_parked, bench_init, bench_size, bench_ipc,
 	bench_pinned;
 
 /* measure.c: runs of pairs, medians, lines. */
