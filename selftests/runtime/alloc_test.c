@@ -217,13 +217,14 @@ TEST_F(alloc, edges)
 TEST_F(alloc, misuse)
 {
 	struct npu_mem_stats before, after;
-	void *p, *q, *raw, *far;
+	void *p, *q, *raw, *far, *pinned;
 	npu_stream s;
 	int i;
 
 	OK(npu_mem_alloc(4096, self->s, &p));
 	OK(npu_mem_alloc(4096, self->s, &q));
 	OK(npu_malloc(4096, 0, &raw));
+	OK(npu_malloc_host(4096, 0, &pinned));
 	OK(npu_stream_default(1, &s));
 	OK(npu_mem_alloc(4096, s, &far));
 	OK(npu_mem_free(q));
@@ -234,6 +235,8 @@ TEST_F(alloc, misuse)
 	EXPECT_EQ(-EINVAL, npu_mem_free(&i));
 	EXPECT_EQ(-EINVAL, npu_mem_free(raw));
 	EXPECT_EQ(-EINVAL, npu_mem_free((char *)far + 512));
+	EXPECT_EQ(-EINVAL, npu_mem_free(pinned));
+	EXPECT_EQ(-EINVAL, npu_free_host(p));
 	EXPECT_EQ(-EINVAL, npu_mem_record_stream(q, self->s));
 	EXPECT_EQ(-EINVAL, npu_mem_erase_stream(q, self->s));
 	/* neither does the plain function free what is a part of something */
@@ -243,6 +246,7 @@ TEST_F(alloc, misuse)
 	OK(npu_mem_free(p));
 	OK(npu_mem_free(far));
 	OK(npu_free(raw));
+	OK(npu_free_host(pinned));
 	EXPECT_EQ(0, in_use());
 }
 
@@ -805,6 +809,53 @@ FIXTURE_SETUP(alloc_options)
 FIXTURE_TEARDOWN(alloc_options)
 {
 	EXPECT_EQ(0, npu_finalize(5000));
+}
+
+/* Whether blocks are where they should be, and none lies over another. */
+static int misplaced(void *const *p, const size_t *size, size_t n, size_t align)
+{
+	struct npu_mem_block b[16];
+	size_t i, k;
+	int wrong = 0;
+
+	for (i = 0; i < n; i++) {
+		b[i].size = sizeof(b[i]);
+		wrong += npu_mem_get_block(p[i], &b[i]) != 0;
+		wrong += (uintptr_t)p[i] % align != 0 || b[i].bytes < size[i];
+		wrong += (char *)b[i].base < (char *)b[i].segment ||
+			 (char *)b[i].base + b[i].bytes >
+			 (char *)b[i].segment + b[i].segment_bytes;
+		wrong += npu_memset(p[i], (int)i, size[i]) != 0;
+		for (k = 0; k < i; k++)
+			wrong += (char *)p[i] < (char *)p[k] + b[k].bytes &&
+				 (char *)p[k] < (char *)p[i] + b[i].bytes;
+	}
+	return wrong;
+}
+
+/* Sizes at the edges of a block, of every alignment there is. */
+TEST_F_TIMEOUT(alloc_options, aligned_edges, 60)
+{
+	size_t a, i, size[9];
+	char text[32];
+	void *p[9];
+
+	for (a = 512; a <= 2 * MIB; a *= 2) {
+		snprintf(text, sizeof(text), "%zu", a);
+		OK(npu_option_set("mem_block_align", text));
+		OK(npu_stream_create(NULL, &self->s));
+		for (i = 0; i < 9; i++) {
+			size[i] = (i / 3 + 1) * a + i % 3 - 1;
+			OK(npu_mem_alloc(size[i], self->s, &p[i]));
+		}
+		EXPECT_EQ(0, misplaced(p, size, 9, a));
+		for (i = 0; i < 9; i += 2)
+			OK(npu_mem_free(p[i]));
+		for (i = 0; i < 9; i += 2)
+			OK(npu_mem_alloc(size[i], self->s, &p[i]));
+		EXPECT_EQ(0, misplaced(p, size, 9, a));
+		OK(npu_finalize(5000));
+	}
 }
 
 TEST_F(alloc_options, block_align)

@@ -215,7 +215,7 @@ TEST_F(allocator, what_it_lacks)
 	OK(npu_stream_create(NULL, &self->s));
 	OK(npu_mem_alloc(100, self->s, &p));
 	EXPECT_EQ(none, npu_mem_record_stream(p, self->s));
-	EXPECT_TRUE(strstr(last_error().text, "npu_mem_set_allocator()"));
+	EXPECT_TRUE(strstr(last_error().text, "npu_mem_set_allocator()") != NULL);
 	EXPECT_EQ(none, npu_mem_erase_stream(p, self->s));
 	EXPECT_EQ(none, npu_mem_empty_cache(0));
 	EXPECT_EQ(none, npu_mem_get_stats(0, &st));
