@@ -142,7 +142,7 @@ static int let_go(struct player *p, unsigned int stream)
 	return npu_stream_sync(p->d.stream[stream], NPU_WAIT_FOREVER);
 }
 
-/* ---- playing ---------------------------------------------------------------------------------- */
+/* ---- playing -------------------------------------------------------------------------------- */
 
 /* A word; *at is behind it then. */
 static int play_word(struct player *p, char **at)

@@ -11,7 +11,8 @@
 static const struct bench_case *const cases[] = {
 	&bench_submit, &bench_roundtrip, &bench_event, &bench_start, &bench_hop, &bench_guard,
 	&bench_pool, &bench_alloc, &bench_alloc_threads, &bench_alloc_trace, &bench_pinned,
-	&bench_copy, &bench_file_read, &bench_gemm, &bench_parked, &bench_ipc, &bench_init, &bench_size,
+	&bench_copy, &bench_file_read, &bench_gemm, &bench_parked, &bench_ipc, &bench_init,
+	&bench_size,
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
