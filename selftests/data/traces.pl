@@ -367,6 +367,7 @@ my $make = @ARGV == 1 && $trace{$ARGV[0]} or die "usage: traces.pl train|server|
 my $line = '';
 
 $make->();
+print "# SPDX-License-Identifier: MIT\n";
 print "# Made by traces.pl, which says what the words are.\n";
 for my $w (@words) {
 	if (length($line) + length($w) > 98) {

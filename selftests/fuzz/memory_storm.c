@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * All at once: sixteen threads that allocate, free, record, trim and sleep as they like, and one
- * that lets held streams go. Which blocks there are is known at any moment, if not what each has to wait
- * for: no new one may lie over any of them.
+ * that lets held streams go. Which blocks there are is known at any moment, if not what each has to
+ * wait for: no new one may lie over any of them.
  */
 #include <errno.h>
 #include <sched.h>

@@ -6,7 +6,8 @@ enabled TOOLS || skip_all "needs CONFIG_TOOLS"
 enabled DRV_SIMNPU || skip_all "needs the simulator"
 bench=$objtree/tools/npu-bench
 
-cases='submit roundtrip event start hop guard pool alloc alloc-threads alloc-trace pinned copy file-read gemm'
+cases='submit roundtrip event start hop guard pool alloc alloc-threads alloc-trace pinned copy'
+cases="$cases file-read gemm"
 cases="$cases parked ipc init size"
 
 listed() {
