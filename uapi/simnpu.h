@@ -1010,7 +1010,9 @@ struct simnpu_instance_slot {
  * @device: number of the device
  * @orphan: not 0: its owner has freed it
  *
- * Written by the owner, under the lock of the accounts, before the other one gets it, and set free
+ * Written by the owner, under the lock of the accounts, before the other one gets it, or of
+ * SIMNPU_MEM_PHYSICAL by that one, from the page behind the memory, where the owner says whose it
+ * is, and when he has freed it; and set free
  * by that one. One whose importer is dead is free. Memory that is freed, or whose owner is dead,
  * counts until no other one has it.
  */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -27,6 +28,10 @@ enum todo {
 	/* of its event, and of its stream, which HOLD holds until OPEN */
 	EVENT, EVENT_ALLOW, EVENT_IMPORT, DESTROY, RECORD, QUERY, SYNC, WAIT,
 	HOLD, OPEN, FAIL, ABORT, STREAM_QUERY, STREAM_SYNC,
+	/* memory without an address, by a descriptor */
+	VM_CREATE, VM_EXPORT, VM_IMPORT, VM_DESTROY,
+	/* so many streams, or timed events, more */
+	STREAMS, EVENTS,
 };
 
 struct order {
@@ -41,9 +46,44 @@ struct reply {
 	char key[NPU_IPC_KEY_SIZE];
 };
 
+/* Descriptors between them. */
+static int fd_send(int socket, int fd)
+{
+	union { char buf[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u = { .buf = "" };
+	struct iovec io = { "", 1 };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = u.buf,
+		.msg_controllen = sizeof(u.buf),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	return sendmsg(socket, &m, 0) == 1 ? 0 : -EPIPE;
+}
+
+static int fd_take(int socket)
+{
+	union { char buf[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u;
+	char byte;
+	struct iovec io = { &byte, 1 };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = u.buf,
+		.msg_controllen = sizeof(u.buf),
+	};
+	int fd = -1;
+
+	if (recvmsg(socket, &m, 0) == 1 && CMSG_FIRSTHDR(&m))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+	return fd;
+}
+
 struct peer {
 	pid_t pid;
 	int fd;
+	int fds;	/* where descriptors go */
 	struct reply r;
 };
 
@@ -111,6 +151,52 @@ static int obey_event(const struct order *o, struct reply *r)
 	}
 }
 
+static npu_vm_memory vm;
+static int fd_socket;
+
+static int obey_vm(const struct order *o)
+{
+	int fd, rc;
+
+	switch (o->todo) {
+	case VM_CREATE:
+		return npu_vm_create(0, o->n, 0, &vm);
+	case VM_EXPORT:
+		rc = npu_vm_export(vm, &fd);
+		if (!rc)
+			rc = fd_send(fd_socket, fd);
+		close(fd);
+		return rc;
+	case VM_IMPORT:
+		fd = fd_take(fd_socket);
+		rc = npu_vm_import(fd, 0, &vm, NULL);
+		close(fd);
+		return rc;
+	default:
+		return npu_vm_destroy(vm);
+	}
+}
+
+static int obey_many(const struct order *o)
+{
+	npu_stream s = { 0 };
+	npu_event e;
+	uint64_t i;
+	int rc = 0;
+
+	if (o->todo == EVENTS)
+		rc = npu_stream_create(NULL, &s);
+	for (i = 0; i < o->n && !rc; i++) {
+		if (o->todo == STREAMS)
+			rc = npu_stream_create(NULL, &s);
+		else
+			rc = npu_event_create(NPU_EVENT_TIMING, &e);
+		if (!rc && o->todo == EVENTS)
+			rc = npu_event_record(e, s);
+	}
+	return rc;
+}
+
 static int obey(const struct order *o, struct reply *r)
 {
 	void *p = mines ? mine[mines - 1] : NULL;
@@ -146,6 +232,14 @@ static int obey(const struct order *o, struct reply *r)
 		return delay(((npu_stream){ 0 }), o->n);
 	case END:
 		return npu_finalize(5000);
+	case VM_CREATE:
+	case VM_EXPORT:
+	case VM_IMPORT:
+	case VM_DESTROY:
+		return obey_vm(o);
+	case STREAMS:
+	case EVENTS:
+		return obey_many(o);
 	default:
 		return obey_event(o, r);
 	}
@@ -171,17 +265,22 @@ static void serve(int fd)
 
 static bool peer_start(struct peer *p)
 {
-	int fd[2];
+	int fd[2], fds[2];
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
 		return false;
 	p->pid = fork();
 	if (!p->pid) {
 		close(fd[0]);
+		close(fds[0]);
+		fd_socket = fds[1];
 		serve(fd[1]);
 	}
 	close(fd[1]);
+	close(fds[1]);
 	p->fd = fd[0];
+	p->fds = fds[0];
 	return p->pid > 0;
 }
 
@@ -208,6 +307,7 @@ static void peer_kill(struct peer *p)
 	kill(p->pid, SIGKILL);
 	waitpid(p->pid, NULL, 0);
 	close(p->fd);
+	close(p->fds);
 }
 
 /* ---- the bed ---- */

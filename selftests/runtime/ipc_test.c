@@ -97,6 +97,66 @@ TEST_F(ipc, streams_by_process)
 	unsetenv("NPU_SIMNPU_QUOTA_STREAMS");
 }
 
+/* Limits of the part are those of all together, and what a killed one had is there again. */
+TEST_F(ipc, streams_of_all)
+{
+	npu_stream s;
+	int i;
+
+	setenv("NPU_SIMNPU_PART", "310b", 1);
+	peer_kill(&self->a);
+	peer_kill(&self->b);
+	ASSERT_TRUE(peer_start(&self->a));
+	ASSERT_TRUE(peer_start(&self->b));
+	EXPECT_EQ(0, ask(&self->a, STREAMS, 300));
+	EXPECT_EQ(0, ask(&self->b, STREAMS, 200));
+	EXPECT_EQ(-ENOSPC, ask(&self->b, STREAMS, 100));
+	EXPECT_NE(NULL, strstr(self->b.r.text, "512")) TH_LOG("%s", self->b.r.text);
+	EXPECT_EQ(-ENOSPC, npu_stream_create(NULL, &s));
+	EXPECT_TRUE(told("others 512"));
+	peer_kill(&self->a);
+	for (i = 0; i < 300; i++)
+		OK(npu_stream_create(NULL, &s));
+	EXPECT_EQ(-ENOSPC, npu_stream_create(NULL, &s));
+	EXPECT_TRUE(told("this process 300"));
+	EXPECT_TRUE(told("others 212"));
+	unsetenv("NPU_SIMNPU_PART");
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+/* The same of timed events; and what one may have alone. */
+TEST_F(ipc, events_of_all)
+{
+	npu_event e;
+	int i;
+
+	setenv("NPU_SIMNPU_PART", "310p", 1);
+	setenv("NPU_SIMNPU_QUOTA_EVENTS", "600", 1);
+	peer_kill(&self->a);
+	peer_kill(&self->b);
+	ASSERT_TRUE(peer_start(&self->a));
+	ASSERT_TRUE(peer_start(&self->b));
+	EXPECT_EQ(0, ask(&self->a, EVENTS, 600));
+	EXPECT_EQ(-ENOSPC, ask(&self->a, EVENTS, 1));
+	EXPECT_NE(NULL, strstr(self->a.r.text, "quota 600")) TH_LOG("%s", self->a.r.text);
+	EXPECT_EQ(-ENOSPC, ask(&self->b, EVENTS, 424));
+	EXPECT_NE(NULL, strstr(self->b.r.text, "1023")) TH_LOG("%s", self->b.r.text);
+	OK(npu_event_create(NPU_EVENT_TIMING, &e));
+	EXPECT_EQ(-ENOSPC, npu_event_record(e, (npu_stream){ 0 }));
+	EXPECT_TRUE(told("others 1023"));
+	peer_kill(&self->b);
+	for (i = 0; i < 423; i++) {
+		OK(npu_event_create(NPU_EVENT_TIMING, &e));
+		OK(npu_event_record(e, (npu_stream){ 0 }));
+	}
+	OK(npu_event_create(NPU_EVENT_TIMING, &e));
+	EXPECT_EQ(-ENOSPC, npu_event_record(e, (npu_stream){ 0 }));
+	EXPECT_TRUE(told("this process 423"));
+	unsetenv("NPU_SIMNPU_PART");
+	unsetenv("NPU_SIMNPU_QUOTA_EVENTS");
+	ASSERT_TRUE(peer_start(&self->b));
+}
+
 /* ---- H38: memory that is shared ---- */
 
 /* [C-IPC-1] [C-IPC-4] */
@@ -325,6 +385,67 @@ TEST_F(ipc, ends_with_its_process)
 	ASSERT_EQ(0, ask(&self->b, END, 0));
 	EXPECT_EQ(99 * MIB, free_bytes());
 	EXPECT_EQ(-EOWNERDEAD, npu_ipc_import(key, 0, &p));
+}
+
+/* Memory by a descriptor: it counts once, as long as anybody has it, whoever ends first. */
+TEST_F(ipc, descriptors)
+{
+	npu_vm_memory m, again;
+	int fd;
+
+	if (!IS_ENABLED(CONFIG_VMM))
+		SKIP(return, "no virtual memory in this build");
+	ASSERT_EQ(0, ask(&self->a, VM_CREATE, 10 * MIB));
+	ASSERT_EQ(0, ask(&self->a, VM_EXPORT, 0));
+	fd = fd_take(self->a.fds);
+	ASSERT_EQ(0, fd_send(self->b.fds, fd));
+	ASSERT_EQ(0, ask(&self->b, VM_IMPORT, 0));
+	OK(npu_vm_import(fd, 0, &m, NULL));
+	OK(npu_vm_import(fd, 0, &again, NULL));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	/* its owner gives it back; later it is imported once more */
+	ASSERT_EQ(0, ask(&self->a, VM_DESTROY, 0));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	OK(npu_vm_destroy(m));
+	OK(npu_vm_destroy(again));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	peer_kill(&self->b);
+	EXPECT_EQ(100 * MIB, free_bytes());
+	OK(npu_vm_import(fd, 0, &m, NULL));
+	EXPECT_EQ(90 * MIB, free_bytes());
+	OK(npu_vm_destroy(m));
+	EXPECT_EQ(100 * MIB, free_bytes());
+	close(fd);
+	/* its owner is killed */
+	ASSERT_EQ(0, ask(&self->a, VM_CREATE, 10 * MIB));
+	ASSERT_EQ(0, ask(&self->a, VM_EXPORT, 0));
+	fd = fd_take(self->a.fds);
+	OK(npu_vm_import(fd, 0, &m, NULL));
+	close(fd);
+	EXPECT_EQ(90 * MIB, free_bytes());
+	peer_kill(&self->a);
+	EXPECT_EQ(90 * MIB, free_bytes());
+	OK(npu_vm_destroy(m));
+	EXPECT_EQ(100 * MIB, free_bytes());
+	ASSERT_TRUE(peer_start(&self->a));
+	ASSERT_TRUE(peer_start(&self->b));
+}
+
+/* A descriptor of something else that can't become shorter either. */
+TEST_F(ipc, descriptors_that_are_none)
+{
+	int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	npu_vm_memory m;
+
+	if (!IS_ENABLED(CONFIG_VMM))
+		SKIP(return, "no virtual memory in this build");
+	EXPECT_EQ(-EINVAL, npu_vm_import(fd, 0, &m, NULL));
+	ASSERT_EQ(0, ftruncate(fd, (off_t)(2 * MIB + 4096)));
+	EXPECT_EQ(-EINVAL, npu_vm_import(fd, 0, &m, NULL));
+	ASSERT_EQ(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	EXPECT_EQ(-EINVAL, npu_vm_import(fd, 0, &m, NULL));
+	EXPECT_EQ(100 * MIB, free_bytes());
+	close(fd);
 }
 
 /* A stopped owner is waited for, though not for ever. */

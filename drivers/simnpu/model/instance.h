@@ -81,6 +81,8 @@ bool model_instance_charge(struct model_device *dev, enum model_what what, uint6
 void model_instance_uncharge(struct model_device *dev, enum model_what what, uint64_t n);
 int model_instance_share(struct model_device *dev, uint64_t object, uint64_t size, uint32_t slot,
 			 uint64_t number, uint32_t *share);
+int model_instance_take(struct model_device *dev, const struct simnpu_instance_share *what,
+			uint32_t *share);
 void model_instance_unshare(struct model_device *dev, uint32_t share, bool owner);
 void model_instance_orphan(struct model_device *dev, uint64_t object);
 uint64_t model_instance_number(struct model_device *dev, uint32_t *slot);

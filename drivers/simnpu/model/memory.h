@@ -11,6 +11,7 @@
 #include "hal/range.h"
 
 struct model_context;
+struct model_mem;
 
 /* ---- arenas --------------------------------------------------------------- */
 
@@ -209,6 +210,7 @@ int model_share_alloc(struct model_memory *m, struct model_extent *e);
 int model_share_free(struct model_memory *m, struct model_extent *e);
 int model_share_file(uint64_t size);
 void model_share_close(int fd);
+void model_share_orphan(struct model_mem *mem);
 
 /* Whether an extent lies in a file of its own. */
 static inline bool model_shared(const struct model_extent *e)
@@ -263,6 +265,7 @@ struct model_mapping {
  * @hit: an uncorrectable error had hit it when it was unmapped, in the generation before this one;
  *	0: none had
  * @share: what another process's memory is called in the file of the instance, 0: it is ours
+ * @object: what memory without an address is called there that was exported, 0: it was not
  */
 struct model_mem {
 	struct hal_list node;
@@ -280,6 +283,7 @@ struct model_mem {
 	struct model_mapping *mapping;
 	uint32_t hit;
 	uint32_t share;
+	uint64_t object;
 };
 
 #endif /* DRIVERS_SIMNPU_MODEL_MEMORY_H */

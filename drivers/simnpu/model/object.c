@@ -45,11 +45,11 @@ void model_mem_free(struct model_mem *mem)
 	uint64_t size = hal_align_up(mem->size, MODEL_PAGE);
 
 	if (mem->physical) {
+		if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && mem->object)
+			model_share_orphan(mem);
 		model_phys_free(&mem->ctx->dev->mem, mem);
 	} else if (mem->ext) {
 		model_memory_free(&mem->ctx->dev->mem, mem->ext);
-		if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && mem->share)
-			model_instance_unshare(mem->ctx->dev, mem->share, false);
 	} else {
 		model_unpin(mem);
 		if (!mem->registered) {
@@ -57,6 +57,8 @@ void model_mem_free(struct model_mem *mem)
 			model_budget_uncharge(size);
 		}
 	}
+	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && mem->share)
+		model_instance_unshare(mem->ctx->dev, mem->share, false);
 	free(mem);
 }
 

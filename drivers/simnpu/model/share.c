@@ -139,6 +139,77 @@ int model_share_free(struct model_memory *m, struct model_extent *e)
 	return rc;
 }
 
+/* ---- whose memory a descriptor is of ------------------------------------------------- */
+
+/* The page behind the memory, mapped. */
+static int tail_map(int fd, uint64_t size, int prot, struct simnpu_instance_share **tail)
+{
+	void *p;
+	int rc;
+
+	rc = hal_sys_mmap(hal_sys_get(), MODEL_PAGE, prot, MAP_SHARED, fd, size, &p);
+	*tail = rc ? NULL : p;
+	return rc;
+}
+
+/* What goes out says whose it is. */
+static int tail_write(struct model_file *f, struct model_mem *mem)
+{
+	struct simnpu_instance_share *tail;
+	struct stat st;
+	int rc;
+
+	rc = hal_sys_fstat(mem->fd, &st);
+	if (!rc)
+		rc = tail_map(mem->fd, mem->size, PROT_READ | PROT_WRITE, &tail);
+	if (rc)
+		return rc;
+	tail->owner = model_instance_number(f->dev, &tail->owner_slot);
+	tail->device = f->dev->index;
+	tail->object = mem->object = st.st_ino;
+	tail->size = mem->size;
+	return hal_sys_munmap(hal_sys_get(), tail, MODEL_PAGE);
+}
+
+/* What comes in counts as long as it is here, whoever has freed it. */
+static int tail_read(struct model_file *f, int fd, uint64_t size, uint32_t *share)
+{
+	struct simnpu_instance_share *tail, what;
+	struct stat st;
+	int rc;
+
+	rc = hal_sys_fstat(fd, &st);
+	if (!rc)
+		rc = tail_map(fd, size, PROT_READ, &tail);
+	if (rc)
+		return rc;
+	what = *tail;
+	/* the rest is this user's to spoil */
+	if (what.object != st.st_ino || what.size != size || what.device >= SIMNPU_MAX_DEVICES)
+		rc = -EINVAL;
+	if (!rc)
+		rc = model_instance_take(f->dev, &what, share);
+	if (!rc && !what.orphan && hal_shm_load_acquire(&tail->orphan)) {
+		model_instance_unshare(f->dev, *share, false);
+		what.orphan = 1;
+		rc = model_instance_take(f->dev, &what, share);
+	}
+	hal_sys_munmap(hal_sys_get(), tail, MODEL_PAGE);
+	return rc;
+}
+
+/* Its owner frees it: who has it, or a descriptor of it, is told. */
+void model_share_orphan(struct model_mem *mem)
+{
+	struct simnpu_instance_share *tail;
+
+	if (!tail_map(mem->fd, mem->size, PROT_READ | PROT_WRITE, &tail)) {
+		hal_shm_store_release(&tail->orphan, 1);
+		hal_sys_munmap(hal_sys_get(), tail, MODEL_PAGE);
+	}
+	model_instance_orphan(mem->ctx->dev, mem->object);
+}
+
 /* ---- export and import -------------------------------------------------------------- */
 
 static struct model_mem *find(struct model_file *f, uint32_t handle, int *rc)
@@ -165,7 +236,10 @@ static int export_locked(struct model_file *f, struct simnpu_export *arg)
 	if (rc)
 		return rc;
 	if (mem->physical) {
-		arg->fd = arg->to ? -EINVAL : hal_sys_dup(mem->fd);
+		rc = arg->to ? -EINVAL : mem->object ? 0 : tail_write(f, mem);
+		if (rc)
+			return rc;
+		arg->fd = hal_sys_dup(mem->fd);
 		arg->size = mem->size;
 		return arg->fd < 0 ? arg->fd : 0;
 	}
@@ -235,8 +309,11 @@ static int import(struct model_file *f, const struct simnpu_import *arg, struct 
 	uint64_t size;
 	int fd, rc;
 
-	if (!hal_sys_is_fixed(arg->fd, &size) || !size ||
-	    size % (mem->physical ? SIMNPU_VM_GRANULARITY : MODEL_PAGE))
+	if (!hal_sys_is_fixed(arg->fd, &size))
+		return -EINVAL;
+	if (mem->physical && size)
+		size -= MODEL_PAGE;
+	if (!size || size % (mem->physical ? SIMNPU_VM_GRANULARITY : MODEL_PAGE))
 		return -EINVAL;
 	if (size > m->size)
 		return -ENOMEM;
@@ -251,6 +328,11 @@ static int import(struct model_file *f, const struct simnpu_import *arg, struct 
 	mem->size = size;
 	mem->share = arg->share;
 	if (mem->physical) {
+		rc = tail_read(f, fd, size, &mem->share);
+		if (rc) {
+			close_file(fd);
+			return rc;
+		}
 		mem->fd = fd;
 		mem->foreign = true;
 		return 0;

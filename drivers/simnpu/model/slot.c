@@ -179,6 +179,30 @@ static uint64_t orphans(const struct model_device *dev)
 	return total;
 }
 
+/* Notes that one has memory of another, where there is room. Under the lock of the accounts. */
+static int note_locked(const struct simnpu_instance_share *what, uint32_t *share)
+{
+	struct simnpu_instance_share *sh;
+	uint32_t i;
+
+	for (i = 0; i < SIMNPU_INSTANCE_SHARES; i++) {
+		sh = &inst.map->share[i];
+		if (used(sh))
+			continue;
+		hal_shm_store_relaxed(&sh->owner, what->owner);
+		hal_shm_store_relaxed(&sh->owner_slot, what->owner_slot);
+		hal_shm_store_relaxed(&sh->object, what->object);
+		hal_shm_store_relaxed(&sh->size, what->size);
+		hal_shm_store_relaxed(&sh->importer_slot, what->importer_slot);
+		hal_shm_store_relaxed(&sh->device, what->device);
+		hal_shm_store_relaxed(&sh->orphan, what->orphan);
+		hal_shm_store_release(&sh->importer, what->importer);
+		*share = i + 1;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
 /**
  * model_instance_share() - note that another process gets memory of this one
  * @dev: the device, joined
@@ -193,29 +217,48 @@ static uint64_t orphans(const struct model_device *dev)
 int model_instance_share(struct model_device *dev, uint64_t object, uint64_t size, uint32_t slot,
 			 uint64_t number, uint32_t *share)
 {
-	struct simnpu_instance_share *sh;
-	int rc = -ENOSPC;
+	struct simnpu_instance_share what = {
+		.importer = number, .importer_slot = slot, .object = object, .size = size,
+		.device = dev->index,
+	};
+	int rc = -ESRCH;
 	bool locked;
-	uint32_t i;
 
 	pthread_mutex_lock(&inst.lock);
 	locked = accounts_lock();
-	if (!slot_of(dev) || !alive(slot, number))
-		rc = -ESRCH;
-	for (i = 0; i < SIMNPU_INSTANCE_SHARES && rc == -ENOSPC; i++) {
-		sh = &inst.map->share[i];
-		if (used(sh))
-			continue;
-		hal_shm_store_relaxed(&sh->owner, slot_of(dev)->owner);
-		hal_shm_store_relaxed(&sh->owner_slot, dev->slot - 1);
-		hal_shm_store_relaxed(&sh->object, object);
-		hal_shm_store_relaxed(&sh->size, size);
-		hal_shm_store_relaxed(&sh->importer_slot, slot);
-		hal_shm_store_relaxed(&sh->device, dev->index);
-		hal_shm_store_relaxed(&sh->orphan, 0);
-		hal_shm_store_release(&sh->importer, number);
-		*share = i + 1;
-		rc = 0;
+	if (slot_of(dev) && alive(slot, number)) {
+		what.owner = slot_of(dev)->owner;
+		what.owner_slot = dev->slot - 1;
+		rc = note_locked(&what, share);
+	}
+	accounts_unlock(locked);
+	pthread_mutex_unlock(&inst.lock);
+	return rc;
+}
+
+/**
+ * model_instance_take() - note that this process has memory of another, by a descriptor
+ * @dev: the device, joined
+ * @what: whose it is, and what; not who has it
+ * @share: out: for model_instance_unshare(), never 0
+ *
+ * Return: 0, -EINVAL (it is nobody's), -ESRCH (this process takes no part), -ENOSPC.
+ */
+int model_instance_take(struct model_device *dev, const struct simnpu_instance_share *what,
+			uint32_t *share)
+{
+	struct simnpu_instance_share sh = *what;
+	int rc = -ESRCH;
+	bool locked;
+
+	if (!sh.owner || sh.owner_slot >= SIMNPU_INSTANCE_SLOTS)
+		return -EINVAL;
+	pthread_mutex_lock(&inst.lock);
+	locked = accounts_lock();
+	if (slot_of(dev)) {
+		sh.importer = slot_of(dev)->owner;
+		sh.importer_slot = dev->slot - 1;
+		rc = note_locked(&sh, share);
 	}
 	accounts_unlock(locked);
 	pthread_mutex_unlock(&inst.lock);

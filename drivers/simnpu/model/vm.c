@@ -71,7 +71,8 @@ static int file_alloc(struct model_memory *m, struct model_mem *mem)
 	rc = model_memory_charge(m, mem->size);
 	if (rc)
 		return rc;
-	mem->fd = file_new(mem->size);
+	/* behind it, whose it is: for who gets the descriptor */
+	mem->fd = file_new(mem->size + (model_named() ? MODEL_PAGE : 0));
 	if (mem->fd >= 0)
 		return 0;
 	model_memory_uncharge(m, mem->size);
