@@ -18,9 +18,9 @@ static const struct {
 	{ SIMNPU_CAP_MODULE_FILE, NPU_CAP_MODULE_FILE },
 	{ SIMNPU_CAP_MODULE_DATA, NPU_CAP_MODULE_DATA },
 	{ SIMNPU_CAP_WINDOW, NPU_CAP_IO_WINDOW },
-	{ SIMNPU_CAP_VMM, NPU_CAP_VMM },
-	{ SIMNPU_CAP_EXPORT, NPU_CAP_IPC_MEM | NPU_CAP_IPC_EVENT |
-	  (IS_ENABLED(CONFIG_VMM) ? NPU_CAP_IPC_FD : 0) },
+	{ SIMNPU_CAP_VMM, IS_ENABLED(CONFIG_VMM) ? NPU_CAP_VMM : 0 },
+	{ SIMNPU_CAP_EXPORT, (IS_ENABLED(CONFIG_VMM) ? NPU_CAP_IPC_FD : 0) |
+	  (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ? NPU_CAP_IPC_MEM | NPU_CAP_IPC_EVENT : 0) },
 	{ SIMNPU_CAP_BF16, NPU_CAP_BF16 },
 	{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
 	{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
@@ -67,7 +67,7 @@ int simnpu_node_info(const struct hal_sys_ops *sys, int fd, uint32_t index,
 	info->va_start = si.va_start;
 	info->va_size = si.va_size;
 	info->mem_align = si.mem_align;
-	info->mem_granularity = si.caps & SIMNPU_CAP_VMM ? SIMNPU_VM_GRANULARITY : 0;
+	info->mem_granularity = info->caps & NPU_CAP_VMM ? SIMNPU_VM_GRANULARITY : 0;
 	info->cores = si.cores;
 	info->max_streams = si.max_queues;
 	info->max_events = si.max_events;
