@@ -109,8 +109,9 @@ static int observe_oom(void)
 static int no_allocator(void)
 {
 	const struct npu_mem_allocator a = { .size = sizeof(a) };
+	int err = npu_mem_set_allocator(&a, NULL);
 
-	return npu_mem_set_allocator(&a, NULL) + EINVAL;
+	return err == -EINVAL ? 0 : err;
 }
 
 static int give_nothing(int device, size_t size, void *arg)
