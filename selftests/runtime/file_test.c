@@ -4,6 +4,9 @@
  */
 #include "selftests/npu_kselftest.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "hal/internal.h"
 #include "selftests/runtime/file_env.h"
 
@@ -250,6 +253,38 @@ TEST_F(file, the_end_comes_early)
 		EXPECT_EQ(-ENODATA, npu_file_read(self->f, 1ull << 60, self->dev, 1));
 		make_cold(self->path);
 	}
+}
+
+/* The system lets no file grow: what there is room for is written. */
+TEST_F(file, no_room)
+{
+	struct rlimit old, none;
+	struct npu_error e;
+	uint64_t size;
+	int i;
+
+	signal(SIGXFSZ, SIG_IGN);
+	ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &old));
+	none = (struct rlimit){ N + 4096, old.rlim_max };
+	OK(npu_memset(self->dev, 0x77, N));
+	ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &none));
+	for (i = 0; i < 2; i++) {
+		OK(npu_file_write_async(self->s, self->f, N - 1000, self->dev, 2 * MIB));
+		EXPECT_EQ(-ENOSPC, npu_stream_sync(self->s, LONG_MS)) TH_LOG("i %d", i);
+		e = last_error();
+		EXPECT_NE(NULL, strstr(e.text, "file_io"));
+		EXPECT_NE(0, e.place);
+		EXPECT_EQ(-ENOSPC, npu_file_write(self->f, N + 4096, self->dev, 1));
+		OK(npu_file_write(self->f, N - 1000, self->dev, 2000));
+		OK(npu_stream_sync(self->s, LONG_MS));
+	}
+	OK(npu_file_size(self->f, &size));
+	EXPECT_GE(N + 4096, size);
+	ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &old));
+	OK(npu_file_read(self->f, 0, self->dev, N));
+	OK(npu_memcpy(self->host, self->dev, N, NPU_COPY_AUTO));
+	EXPECT_EQ(-1, differs(self->host, 0, N - 1000));
+	EXPECT_EQ(0x77, self->host[N - 1]);
 }
 
 TEST_F(file, memory_that_is_hit_or_gone)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "drivers/simnpu/simnpu_test.h"
 #include "selftests/runtime/file_env.h"
 
 #define N (4u * MIB)
@@ -442,23 +443,45 @@ TEST_F(trouble, exit_on_the_way)
 	EXPECT_GT(5000000000u, hal_sys_now() - start);
 }
 
+/* ---- the device says too early that it is done ------------------------------------ */
+
+#if IS_ENABLED(CONFIG_SIMNPU_FAULTS)
+/* It is carried out all the same, whoever looks at it meanwhile. */
+TEST_F(trouble, said_to_be_done_too_early)
+{
+	int i;
+
+	ASSERT_EQ(0, simnpu_fault_set("task,do=early,ns=20000000", NULL));
+	for (i = 0; i < 4; i++) {
+		OK(npu_file_read_async(self->s, self->f, 0, self->dev, N));
+		OK(npu_stream_sync(self->s, LONG_MS));
+	}
+	simnpu_fault_end(NULL, 0);
+	while ((uint32_t)trouble.calls < 4 * N / MIB)
+		usleep(200);
+	OK(write_it(self));
+	EXPECT_EQ(5 * N / MIB, (uint32_t)trouble.calls);
+	OK(npu_memcpy(self->host, self->dev, N, NPU_COPY_AUTO));
+	EXPECT_EQ(-1, differs(self->host, 0, N));
+}
+#endif
+
 /* ---- without io_uring ------------------------------------------------------------- */
 
 /* A container may forbid it, and then threads do the work. */
-TEST_F(trouble, io_uring_is_forbidden)
+static void without_uring(struct __test_metadata *_metadata, FIXTURE_DATA(trouble) *self,
+			  uint32_t code_of_call)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | code_of_call),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog prog = { ARRAY_SIZE(code), code };
 	int status = 0;
 	pid_t pid;
 
-	if (NPU_TEST_FORK_HANGS)
-		SKIP(return, "forks");
 	OK(npu_finalize(LONG_MS));
 	pid = fork();
 	if (!pid) {
@@ -477,6 +500,21 @@ TEST_F(trouble, io_uring_is_forbidden)
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+TEST_F(trouble, io_uring_is_forbidden)
+{
+	if (NPU_TEST_FORK_HANGS)
+		SKIP(return, "forks");
+	without_uring(_metadata, self, EPERM);
+}
+
+/* As by an older kernel, and by containers whose rules say so of what they don't know. */
+TEST_F(trouble, io_uring_is_not_there)
+{
+	if (NPU_TEST_FORK_HANGS)
+		SKIP(return, "forks");
+	without_uring(_metadata, self, ENOSYS);
 }
 
 TEST_HARNESS_MAIN
