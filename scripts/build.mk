@@ -105,7 +105,7 @@ cold-cflags := -Os
 endif
 CFLAGS ?= $(if $(CONFIG_CC_OPTIMIZE_SIZE),-Os,-O2) -g
 # every object tells libFuzzer where it goes
-ifneq ($(filter fuzz,$(MAKECMDGOALS)),)
+ifneq ($(filter fuzz fuzz-ioctl fuzz-weights,$(MAKECMDGOALS)),)
 override CFLAGS += -fsanitize=fuzzer-no-link
 endif
 warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wundef -Wvla -Werror
@@ -278,23 +278,26 @@ check-full:
 	+$(Q)$(srctree)/scripts/check-ci.sh full
 # ---- fuzzing ----
 # In a folder of its own: make O=FOLDER CC=clang debug_defconfig fuzz; what is found lies in
-# FOLDER/fuzz, and new inputs that reach further in FOLDER/fuzz/ioctl.
+# FOLDER/fuzz, and new inputs that reach further in FOLDER/fuzz/TARGET.
 FUZZ_SECONDS ?= 60
-fuzz := selftests/fuzz/ioctl_fuzz
-$(fuzz): $(patsubst %,obj/selftests/fuzz/ioctl_%.o,fuzz args) libnpu-internal.o
+fuzz-targets := ioctl weights
+selftests/fuzz/ioctl_fuzz: obj/selftests/fuzz/ioctl_args.o
+$(fuzz-targets:%=selftests/fuzz/%_fuzz): selftests/fuzz/%_fuzz: obj/selftests/fuzz/%_fuzz.o \
+		libnpu-internal.o
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -fsanitize=fuzzer $(ldflags) $(LDFLAGS) -o $@ $^ $(libs)
-fuzz: $(fuzz)
-	$(Q)mkdir -p fuzz/ioctl
-	$(Q)$(fuzz) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=60 -rss_limit_mb=4096 \
-		-print_final_stats=1 -artifact_prefix=fuzz/ $(FUZZ_ARGS) fuzz/ioctl \
-		$(srctree)/selftests/fuzz/corpus/ioctl
+fuzz: $(fuzz-targets:%=fuzz-%)
+$(fuzz-targets:%=fuzz-%): fuzz-%: selftests/fuzz/%_fuzz
+	$(Q)mkdir -p fuzz/$*
+	$(Q)$< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=60 -rss_limit_mb=4096 \
+		-print_final_stats=1 -artifact_prefix=fuzz/$*- $(FUZZ_ARGS) fuzz/$* \
+		$(srctree)/selftests/fuzz/corpus/$*
 # The cache of device memory against a model of it: OPS random operations from SEED on.
 memory-fuzz := selftests/fuzz/memory_fuzz_long_test
 fuzz-memory: tests-on $(memory-fuzz)
 	$(Q)MEM_FUZZ_OPS='$(OPS)' MEM_FUZZ_SEED='$(SEED)' $(memory-fuzz)
-.PHONY: fuzz fuzz-memory
+.PHONY: fuzz $(fuzz-targets:%=fuzz-%) fuzz-memory
 tests-on:
 	@$(if $(CONFIG_SELFTESTS),:,echo '*** CONFIG_SELFTESTS is not set' >&2; exit 1)
 .PHONY: tests tests-on check check-long check-ci check-full demo retrain docs install uninstall

@@ -93,8 +93,9 @@ tsan() {	# tsan CC [TESTS]
 		mk "tsan-$1" CC="$1" ${2+TESTS="$2"} $check
 }
 
-fuzz() {	# the boundaries that any byte string may reach, for a minute each
-	mk fuzz CC=clang debug_defconfig && mk fuzz CC=clang FUZZ_SECONDS=60 fuzz
+fuzz() {	# the boundaries that any byte string may reach
+	mk fuzz CC=clang debug_defconfig && mk fuzz CC=clang FUZZ_SECONDS=60 fuzz-ioctl &&
+		mk fuzz CC=clang FUZZ_SECONDS=20 fuzz-weights
 }
 
 appliance() {
