@@ -5,6 +5,7 @@
 
 enabled SAMPLES || skip_all 'built without samples'
 enabled DRV_SIMNPU || skip_all 'built without the simulated NPU'
+enabled FILES || skip_all 'built without files and weights'
 enabled SAMPLES_ZLIB || skip_all 'built without zlib'
 [ -d /usr/share/datasets/fashion-mnist ] || skip_all 'dataset-fashion-mnist is not installed'
 

@@ -5,6 +5,7 @@
 
 enabled SAMPLES || skip_all 'built without samples'
 enabled DRV_SIMNPU || skip_all 'built without the simulated NPU'
+enabled FILES || skip_all 'built without files and weights'
 
 dir=$objtree/samples/fashion_mnist
 src=$srctree/samples/fashion_mnist

@@ -186,9 +186,13 @@ if enabled SIMNPU_FAULTS; then
 else
 	ok 'faults that were not built in' refuses 'CONFIG_SIMNPU_FAULTS' "$ctl" fault list
 fi
-ok 'weights packed and checked' weights
-ok 'weights that cannot be packed' bad_packs
-ok 'what is no container' refuses EBADMSG "$ctl" weights info "$work/data"
-ok 'no container' refuses ENOENT "$ctl" weights check "$work/nothing"
+if enabled FILES; then
+	ok 'weights packed and checked' weights
+	ok 'weights that cannot be packed' bad_packs
+	ok 'what is no container' refuses EBADMSG "$ctl" weights info "$work/data"
+	ok 'no container' refuses ENOENT "$ctl" weights check "$work/nothing"
+else
+	ok 'weights that were not built in' refuses 'CONFIG_FILES' "$ctl" weights info "$work/data"
+fi
 ok 'an output that is full' full
 done_testing

@@ -114,6 +114,26 @@ static int parse(struct bench *b, struct args *a, int argc, char **argv)
 	return 0;
 }
 
+/* Whether the library has what it measures. */
+static bool built(const struct bench_case *c)
+{
+	if (c == &bench_alloc || c == &bench_alloc_threads || c == &bench_alloc_trace)
+		return IS_ENABLED(CONFIG_MEM_CACHE);
+	if (c == &bench_pinned)
+		return IS_ENABLED(CONFIG_MEM_PINNED);
+	if (c == &bench_file_read)
+		return IS_ENABLED(CONFIG_FILES);
+	return c != &bench_ipc || IS_ENABLED(CONFIG_IPC);
+}
+
+static int run(struct bench *b, const struct bench_case *c)
+{
+	if (built(c))
+		return c->run(b);
+	fprintf(stderr, "npu-bench: %s: left out: not built in\n", c->name);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct bench b = { .wait = true };
@@ -149,7 +169,7 @@ int main(int argc, char **argv)
 	bench_header(&b);
 	for (i = 0; i < CASES; i++)
 		if (!a.any || a.chosen[i])
-			failed += cases[i]->run(&b) != 0;
+			failed += run(&b, cases[i]) != 0;
 	if (b.noisy)
 		fprintf(stderr, "npu-bench: %u of %u pairs began on a busy machine\n", b.noisy,
 			b.pairs);
