@@ -352,9 +352,10 @@ struct simnpu_export {
  * @flags: in: of memory: SIMNPU_MEM_PHYSICAL or zero, as it was made; of a queue: zero
  * @handle: out: handle; MEM_DESTROY or QUEUE_DESTROY gives it back
  * @addr: out: device address of memory, else 0
- * @size: out: bytes of memory, else 0
+ * @size: in: of memory with an address, where @share is 0: simnpu_info.number of the process whose
+ *	it is, and it counts as with a @share; 0: of none; out: bytes of memory, else 0
  * @share: in: from MEM_EXPORT, or 0; taken back in any case
- * @pad: in: zero
+ * @owner_slot: in: simnpu_info.slot of that process
  *
  * Memory that is imported is the importer's to use and to give back; it is nobody's to export.
  */
@@ -366,7 +367,7 @@ struct simnpu_import {
 	__u64 addr;
 	__u64 size;
 	__u32 share;
-	__u32 pad;
+	__u32 owner_slot;
 };
 
 /* What addresses and sizes of VM_* are multiples of. */

@@ -4,7 +4,9 @@
  * starts a thread, which hands descriptors of memory to those who show a key and
  * may have it; the other side asks it, and puts the memory at its own addresses.
  *
- * A key is INSTANCE:DEVICE:SLOT:NUMBER:ID. The slot and number of its maker are in the
+ * A key is INSTANCE:DEVICE:SLOT:NUMBER:ID, and of memory that is for all, as long as there is room,
+ * @PID:FD:OBJECT:SIZE:OFFSET: there it is found in /proc, without waking its owner; where it is not
+ * he is asked after all, and knows why. The slot and number of its maker are in the
  * name that the thread listens at, so a key of a process that is no more leads to
  * nobody. The name is abstract: no file is left behind.
  */
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "drivers/simnpu/ipc.h"
@@ -35,13 +38,22 @@ void simnpu_ipc_fork_child(void)
 	}
 }
 
-static void socket_name(char *name, size_t size, const struct simnpu_ipc_key *k)
+/* The abstract name that the maker of a key listens at. */
+void simnpu_ipc_name(char *name, size_t size, const struct simnpu_ipc_key *k)
 {
 	snprintf(name, size, "simnpu-%u-%s-%x-%" PRIx64, geteuid(), k->instance, k->slot,
 		 k->number);
 }
 
 /* ---- the owner's side ------------------------------------------------------------------ */
+
+static void exported_free(struct simnpu_exported *x)
+{
+	hal_list_del(&x->node);
+	if (x->at.pid)
+		simnpu_ipc_fd_close((int)x->at.fd);
+	free(x);
+}
 
 static struct simnpu_exported *find_id(struct simnpu_ipc *ipc, uint32_t id)
 {
@@ -162,8 +174,7 @@ static void ipc_free(struct simnpu_ipc *ipc)
 	simnpu_ipc_event_stop(ipc);
 	while (!hal_list_empty(&ipc->list)) {
 		x = hal_list_entry(ipc->list.next, struct simnpu_exported, node);
-		hal_list_del(&x->node);
-		free(x);
+		exported_free(x);
 	}
 	for (i = 0; i < ARRAY_SIZE(fds); i++) {
 		/* of a device that was opened again meanwhile they are others */
@@ -235,7 +246,7 @@ static int start_locked(struct simnpu_device *dev)
 		goto free_ipc;
 	ipc->key.slot = si.slot;
 	ipc->key.number = si.number;
-	socket_name(name, sizeof(name), &ipc->key);
+	simnpu_ipc_name(name, sizeof(name), &ipc->key);
 	err = ipc->stop = hal_sys_eventfd();
 	if (err < 0)
 		goto free_ipc;
@@ -306,27 +317,48 @@ void simnpu_ipc_forget(struct simnpu_device *dev, uint32_t handle)
 	for (n = ipc->list.next; n != &ipc->list; n = next) {
 		next = n->next;
 		x = hal_list_entry(n, struct simnpu_exported, node);
-		if (x->handle != handle)
-			continue;
-		hal_list_del(&x->node);
-		free(x);
+		if (x->handle == handle)
+			exported_free(x);
 	}
 	pthread_mutex_unlock(&ipc->lock);
 }
 
-static void key_text(const struct simnpu_ipc_key *k, char *text)
+/* The text of a key; HAL_IPC_KEY_SIZE bytes. */
+void simnpu_ipc_key_text(const struct simnpu_ipc_key *k, char *text)
 {
-	snprintf(text, HAL_IPC_KEY_SIZE, "%s:%u:%x:%" PRIx64 ":%x", k->instance, k->device,
-		 k->slot, k->number, k->id);
+	int n = snprintf(text, HAL_IPC_KEY_SIZE, "%s:%u:%x:%" PRIx64 ":%x", k->instance, k->device,
+			 k->slot, k->number, k->id);
+	size_t room = (size_t)(HAL_IPC_KEY_SIZE - n);
+
+	if (k->at.pid && (size_t)snprintf(text + n, room, "@%x:%x:%" PRIx64 ":%" PRIx64 ":%" PRIx64,
+					  k->at.pid, k->at.fd, k->at.object, k->at.size,
+					  k->at.offset) >= room)
+		text[n] = 0;
 }
 
 /* A key; HAL_IPC_KEY_SIZE bytes. */
-void simnpu_ipc_text(const struct simnpu_ipc *ipc, uint32_t id, char *key)
+void simnpu_ipc_text(const struct simnpu_exported *x, char *key)
 {
-	struct simnpu_ipc_key k = ipc->key;
+	struct simnpu_ipc_key k = x->ipc->key;
 
-	k.id = id;
-	key_text(&k, key);
+	k.id = x->id;
+	k.at = x->at;
+	simnpu_ipc_key_text(&k, key);
+}
+
+/* Where others find memory that is for all; takes the descriptor over. */
+static void show_locked(struct simnpu_exported *x, int fd, uint64_t size)
+{
+	struct stat st;
+
+	if (!x->any || x->at.pid || hal_sys_fstat(fd, &st)) {
+		hal_sys_close(hal_sys_get(), fd);
+		return;
+	}
+	x->at = (struct simnpu_ipc_place){
+		.pid = (uint32_t)getpid(), .fd = (uint32_t)simnpu_ipc_fd_note(fd),
+		.object = st.st_ino, .size = size, .offset = x->offset,
+	};
 }
 
 /* Adds processes to those that may have something: 0 or -ENOSPC. */
@@ -342,18 +374,20 @@ int simnpu_ipc_admit(struct simnpu_exported *x, const int32_t *pids, size_t n)
 }
 
 /* The key of a byte; one that has been made already stays the same. */
-static int key_of(struct simnpu_ipc *ipc, uint32_t handle, uint64_t offset, bool any,
-		  uint32_t *id)
+static int key_of(struct simnpu_ipc *ipc, const struct simnpu_export *e, uint64_t offset, bool any,
+		  char *key)
 {
 	struct simnpu_exported *x = NULL, *new = hal_zalloc(sizeof(*new));
 	struct hal_list *n;
 
-	if (!new)
+	if (!new) {
+		hal_sys_close(hal_sys_get(), e->fd);
 		return -ENOMEM;
+	}
 	pthread_mutex_lock(&ipc->lock);
 	hal_list_for_each(n, &ipc->list) {
 		x = hal_list_entry(n, struct simnpu_exported, node);
-		if (x->handle == handle && x->offset == offset)
+		if (x->handle == e->handle && x->offset == offset)
 			break;
 		x = NULL;
 	}
@@ -361,12 +395,14 @@ static int key_of(struct simnpu_ipc *ipc, uint32_t handle, uint64_t offset, bool
 		x = new;
 		new = NULL;
 		x->id = ++ipc->last_id;
-		x->handle = handle;
+		x->ipc = ipc;
+		x->handle = e->handle;
 		x->offset = offset;
 		hal_list_add_tail(&ipc->list, &x->node);
 	}
 	x->any |= any;
-	*id = x->id;
+	show_locked(x, e->fd, e->size);
+	simnpu_ipc_text(x, key);
 	pthread_mutex_unlock(&ipc->lock);
 	free(new);
 	return 0;
@@ -388,7 +424,6 @@ int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint
 	struct simnpu_device *dev = simnpu_device_of(m->ctx);
 	struct simnpu_export e = { .handle = handle };
 	struct simnpu_ipc *ipc;
-	uint32_t id;
 	int err;
 
 	/* whether it can be, before anybody is told so */
@@ -397,14 +432,14 @@ int simnpu_ipc_export(struct hal_memory *m, uint32_t handle, size_t offset, uint
 		return hal_fail(err, "ipc_export", err == -EMFILE ?
 				"device %d: %p was allocated while descriptors were scarce" :
 				"device %d does not share %p", m->ctx->dev->ordinal, m->addr);
-	hal_sys_close(hal_sys_get(), e.fd);
 	err = simnpu_ipc_start(dev, &ipc);
-	if (!err)
-		err = key_of(ipc, handle, offset, flags & HAL_IPC_ANY, &id);
+	if (err)
+		hal_sys_close(hal_sys_get(), e.fd);
+	else
+		err = key_of(ipc, &e, offset, flags & HAL_IPC_ANY, key);
 	if (err)
 		return hal_fail(err, "ipc_export", "device %d: nobody to hand memory out",
 				m->ctx->dev->ordinal);
-	simnpu_ipc_text(ipc, id, key);
 	return 0;
 }
 
@@ -429,159 +464,4 @@ int simnpu_ipc_allow(struct hal_memory *m, uint32_t handle, const int32_t *pids,
 	}
 	pthread_mutex_unlock(&ipc->lock);
 	return err == -ENOENT ? hal_fail(err, "ipc_allow", "no key was made of %p", m->addr) : err;
-}
-
-/* ---- the other side ---------------------------------------------------------------------- */
-
-/* Takes a key apart; false: it is none. */
-bool simnpu_ipc_parse(const char *text, struct simnpu_ipc_key *k)
-{
-	char again[HAL_IPC_KEY_SIZE];
-
-	if (sscanf(text, "%31[^:]:%" SCNu32 ":%" SCNx32 ":%" SCNx64 ":%" SCNx32, k->instance,
-		   &k->device, &k->slot, &k->number, &k->id) != 5)
-		return false;
-	/* one spelling alone */
-	key_text(k, again);
-	return !strcmp(text, again);
-}
-
-/* A failure of who shows a key. */
-int simnpu_ipc_failed(int err, const char *text)
-{
-	return hal_fail(err, "ipc_import", "%s", text);
-}
-
-/* Asks the owner; out: his answer and the descriptor. */
-static int ask(int sock, const struct simnpu_ipc_request *r, struct simnpu_ipc_answer *a, int *fd)
-{
-	struct pollfd p = { sock, POLLIN, 0 };
-	int err;
-
-	err = hal_sys_unix_send(sock, r, sizeof(*r), -1);
-	if (!err)
-		err = hal_sys_poll(&p, 1, hal_sys_deadline(SIMNPU_IPC_ANSWER_MS));
-	if (!err)
-		return simnpu_ipc_failed(-ETIMEDOUT, "the owner of the key does not answer");
-	if (err > 0)
-		err = hal_sys_unix_recv(sock, a, sizeof(*a), fd);
-	if (err == -EPIPE || err == -ECONNRESET)
-		return -EPIPE;
-	if (err)
-		return simnpu_ipc_failed(err, "no answer of the owner of the key");
-	if (!a->code && *fd < 0)
-		return simnpu_ipc_failed(-EMFILE, "no descriptor came with the answer");
-	switch (a->code) {
-	case 0:
-		return 0;
-	case -ESTALE:
-		return simnpu_ipc_failed(-ESTALE, "what the key names is no more");
-	case -EACCES:
-		return simnpu_ipc_failed(-EACCES, "the owner of the key has not allowed this process to");
-	default:
-		return simnpu_ipc_failed(a->code, "the owner of the key cannot hand it out");
-	}
-}
-
-/* A socket to who made a key: 0, -EOWNERDEAD, -ETIMEDOUT, -EACCES, or as the system fails. */
-int simnpu_ipc_connect(const struct simnpu_ipc_key *k, uint64_t deadline, int *sock)
-{
-	struct hal_peer peer;
-	char name[108];
-
-	socket_name(name, sizeof(name), k);
-	/* more wait already than the system keeps: he takes them in, unless he is stopped */
-	while ((*sock = hal_sys_unix_connect(name, &peer)) == -EAGAIN && hal_sys_now() < deadline)
-		usleep(500);
-	if (*sock == -ECONNREFUSED)
-		return simnpu_ipc_failed(-EOWNERDEAD, "the owner of the key has ended");
-	if (*sock == -EAGAIN)
-		return simnpu_ipc_failed(-ETIMEDOUT, "the owner of the key answers nobody");
-	if (*sock < 0)
-		return simnpu_ipc_failed(*sock, "no way to the owner of the key");
-	if (peer.uid == geteuid())
-		return 0;
-	hal_sys_close(hal_sys_get(), *sock);
-	return simnpu_ipc_failed(-EACCES, "another user has the name of the owner of the key");
-}
-
-/* Out: where to say that the memory is mapped, the answer, and the descriptor. */
-int simnpu_ipc_get(const struct simnpu_ipc_key *k, const struct simnpu_info *si, int *sock,
-		   struct simnpu_ipc_answer *a, int *fd)
-{
-	struct simnpu_ipc_request r = {
-		.magic = SIMNPU_IPC_MAGIC, .id = k->id, .number = si->number, .slot = si->slot,
-	};
-	unsigned int tries;
-	int err = -EPIPE;
-
-	/* who hangs up without an answer is asked again: if he has ended, he is not there then */
-	for (tries = 0; tries < 2 && err == -EPIPE; tries++) {
-		err = simnpu_ipc_connect(k, hal_sys_deadline(SIMNPU_IPC_ANSWER_MS), sock);
-		if (err)
-			return err;
-		err = ask(*sock, &r, a, fd);
-		if (err)
-			hal_sys_close(hal_sys_get(), *sock);
-	}
-	return err == -EPIPE ? simnpu_ipc_failed(-EOWNERDEAD, "the owner of the key hangs up") : err;
-}
-
-/* Takes apart a key of what a device has; @event: of an event, else of memory. */
-int simnpu_ipc_key_for(struct simnpu_device *dev, const char *text, bool event,
-		       struct simnpu_ipc_key *k)
-{
-	if (!simnpu_ipc_parse(text, k) || !(k->id & SIMNPU_IPC_EVENT) == event)
-		return simnpu_ipc_failed(-EINVAL, event ? "not a key of an event" :
-					 "not a key of memory");
-	if (strcmp(k->instance, hal_option_text(simnpu_options, "simnpu_instance")))
-		return simnpu_ipc_failed(-EXDEV,
-					 "a key of another instance (option simnpu_instance)");
-	if (k->device != dev->base.index)
-		return simnpu_ipc_failed(-EXDEV, "a key of another device");
-	return 0;
-}
-
-/**
- * simnpu_ipc_import() - get the memory that a key names
- * @m: the memory: addr, size, real_size and entry are set
- * @key: the key
- * @handle: out: what the device calls it
- *
- * Return: 0, as struct hal_memory_ops says, or as the device or the system fails.
- */
-int simnpu_ipc_import(struct hal_memory *m, const char *key, uint32_t *handle)
-{
-	struct simnpu_import i = { .context = to_simnpu_ctx(m->ctx)->handle };
-	struct simnpu_device *dev = simnpu_device_of(m->ctx);
-	struct simnpu_info si = { 0 };
-	const uint32_t magic = SIMNPU_IPC_MAGIC;
-	struct simnpu_ipc_answer a = { 0 };
-	struct simnpu_ipc_key k;
-	int sock, err;
-
-	err = simnpu_ipc_key_for(dev, key, false, &k);
-	if (err)
-		return err;
-	err = hal_sys_ioctl(dev->sys, dev->fd, SIMNPU_IOCTL_INFO, &si);
-	if (err)
-		return simnpu_ipc_failed(err, "the device does not answer");
-	err = simnpu_ipc_get(&k, &si, &sock, &a, &i.fd);
-	if (err)
-		return err;
-	i.share = a.share;
-	err = simnpu_ioctl(m->ctx, SIMNPU_IOCTL_MEM_IMPORT, &i);
-	hal_sys_close(hal_sys_get(), i.fd);
-	/* hanging up without a word gives it back */
-	if (!err)
-		hal_sys_unix_send(sock, &magic, sizeof(magic), -1);
-	hal_sys_close(hal_sys_get(), sock);
-	if (err)
-		return simnpu_ipc_failed(err, "the device cannot map the memory");
-	*handle = i.handle;
-	m->addr = (void *)(uintptr_t)i.addr;
-	m->size = a.size <= i.size ? a.size : i.size;
-	m->real_size = i.size;
-	m->entry = a.offset < m->size ? a.offset : 0;
-	return 0;
 }

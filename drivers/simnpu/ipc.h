@@ -37,10 +37,26 @@ struct simnpu_ipc_request {
 	struct hal_point point;
 };
 
-/* The answer to GET; with it comes a descriptor, if code is 0. To the others it is the code alone. */
+/* The answer to GET; with it comes a descriptor, if code is 0. The others are answered the code. */
 struct simnpu_ipc_answer {
 	int32_t code;
 	uint32_t share;
+	uint64_t size;
+	uint64_t offset;
+};
+
+/**
+ * struct simnpu_ipc_place - where memory that is for all can be had without asking its owner
+ * @pid: the owner's process, 0: nowhere
+ * @fd: its descriptor there
+ * @object: the file that it is, so that another one is not taken for it
+ * @size: bytes
+ * @offset: of the byte that the key names
+ */
+struct simnpu_ipc_place {
+	uint32_t pid;
+	uint32_t fd;
+	uint64_t object;
 	uint64_t size;
 	uint64_t offset;
 };
@@ -52,6 +68,7 @@ struct simnpu_ipc_key {
 	uint32_t slot;
 	uint64_t number;
 	uint32_t id;
+	struct simnpu_ipc_place at;
 };
 
 /**
@@ -63,6 +80,7 @@ struct simnpu_ipc_key {
  * @event: the event
  * @offset: of the byte that the key names
  * @any: for all processes of the user
+ * @at: memory: where these find it, as long as it is exported
  * @count: processes that may have it
  * @pids: these
  */
@@ -74,6 +92,7 @@ struct simnpu_exported {
 	uint64_t event;
 	uint64_t offset;
 	bool any;
+	struct simnpu_ipc_place at;
 	uint32_t count;
 	pid_t pids[SIMNPU_IPC_PIDS];
 };
@@ -126,7 +145,11 @@ struct simnpu_ipc {
 int simnpu_ipc_start(struct simnpu_device *dev, struct simnpu_ipc **ipc);
 bool simnpu_ipc_may(const struct simnpu_exported *x, pid_t pid);
 int simnpu_ipc_admit(struct simnpu_exported *x, const int32_t *pids, size_t n);
-void simnpu_ipc_text(const struct simnpu_ipc *ipc, uint32_t id, char *key);
+void simnpu_ipc_name(char *name, size_t size, const struct simnpu_ipc_key *k);
+void simnpu_ipc_key_text(const struct simnpu_ipc_key *k, char *text);
+void simnpu_ipc_text(const struct simnpu_exported *x, char *key);
+
+/* ipc_import.c */
 int simnpu_ipc_failed(int err, const char *text);
 bool simnpu_ipc_parse(const char *text, struct simnpu_ipc_key *k);
 int simnpu_ipc_key_for(struct simnpu_device *dev, const char *text, bool event,
@@ -136,6 +159,8 @@ int simnpu_ipc_get(const struct simnpu_ipc_key *k, const struct simnpu_info *si,
 		   struct simnpu_ipc_answer *a, int *fd);
 
 /* ipc_event.c */
+int simnpu_ipc_fd_note(int fd);
+void simnpu_ipc_fd_close(int fd);
 bool simnpu_ipc_event_serve(struct simnpu_ipc *ipc, const struct simnpu_ipc_request *r, int sock,
 			    pid_t pid);
 uint32_t simnpu_ipc_event_poll(struct simnpu_ipc *ipc, uint64_t *deadline);

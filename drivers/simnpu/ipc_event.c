@@ -45,17 +45,22 @@ static struct hal_list waits = { &waits, &waits };
 static uint32_t last_event;
 static uint64_t last_wait;
 
-/* Sockets that the child of a fork must not keep, or they would not tell of an end: a bit each. */
+/*
+ * Descriptors that the child of a fork must not keep, a bit each: sockets, or they would not tell
+ * of an end, and memory.
+ */
 static _Atomic uint64_t fds[FDS_MAX / 64];
 
-static int fd_note(int fd)
+/* Returns the descriptor. */
+int simnpu_ipc_fd_note(int fd)
 {
 	if ((uint32_t)fd < FDS_MAX)
 		atomic_fetch_or(&fds[(uint32_t)fd / 64], 1ull << (uint32_t)fd % 64);
 	return fd;
 }
 
-static void fd_close(int fd)
+/* The opposite, and closes it. */
+void simnpu_ipc_fd_close(int fd)
 {
 	if ((uint32_t)fd < FDS_MAX)
 		atomic_fetch_and(&fds[(uint32_t)fd / 64], ~(1ull << (uint32_t)fd % 64));
@@ -139,7 +144,7 @@ int simnpu_ipc_event_export(struct hal_context *ctx, uint64_t event, uint32_t fl
 		hal_list_add_tail(&events, &x->node);
 	}
 	x->any |= flags & HAL_IPC_ANY;
-	simnpu_ipc_text(x->ipc, x->id, key);
+	simnpu_ipc_text(x, key);
 	pthread_mutex_unlock(&lock);
 	free(new);
 	return 0;
@@ -172,7 +177,7 @@ static int keep(struct simnpu_ipc *ipc, uint64_t event, const struct hal_point *
 
 	if (err)
 		return err;
-	fd_note(sock);
+	simnpu_ipc_fd_note(sock);
 	ipc->asker[ipc->askers++] = (struct simnpu_ipc_asker){ sock, event, *p };
 	return 0;
 }
@@ -242,7 +247,7 @@ static void look_at_askers(struct simnpu_ipc *ipc)
 			continue;
 		if (code != -EINPROGRESS)
 			answer(a->sock, code);
-		fd_close(a->sock);
+		simnpu_ipc_fd_close(a->sock);
 		*a = ipc->asker[--ipc->askers];
 	}
 }
@@ -262,7 +267,7 @@ static struct wait *find_wait_locked(uint64_t id)
 static void drop_locked(struct wait *w)
 {
 	if (w->sock >= 0)
-		fd_close(w->sock);
+		simnpu_ipc_fd_close(w->sock);
 	hal_list_del(&w->node);
 	free(w);
 }
@@ -289,7 +294,7 @@ static void take_answer_locked(struct wait *w)
 	if (err == -EAGAIN)
 		return;
 	w->code = err ? -EOWNERDEAD : code;
-	fd_close(w->sock);
+	simnpu_ipc_fd_close(w->sock);
 	w->sock = -1;
 }
 
@@ -363,7 +368,7 @@ static struct wait *wait_new(struct simnpu_ipc *ipc, int sock)
 	} else {
 		w->ipc = ipc;
 		w->id = ++last_wait;
-		w->sock = fd_note(sock);
+		w->sock = simnpu_ipc_fd_note(sock);
 		hal_list_add_tail(&waits, &w->node);
 	}
 	pthread_mutex_unlock(&lock);
@@ -474,7 +479,7 @@ void simnpu_ipc_event_stop(struct simnpu_ipc *ipc)
 	struct hal_list *n, *next;
 
 	while (ipc->askers)
-		fd_close(ipc->asker[--ipc->askers].sock);
+		simnpu_ipc_fd_close(ipc->asker[--ipc->askers].sock);
 	pthread_mutex_lock(&lock);
 	hal_list_for_each_safe(n, next, &waits)
 		if (hal_list_entry(n, struct wait, node)->ipc == ipc)

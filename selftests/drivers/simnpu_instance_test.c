@@ -550,8 +550,27 @@ TEST_F(instance, exports_that_are_refused)
 	ASSERT_EQ(0, export(&self->c, h, 0, 0, &e));
 	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle + 1 };
 	EXPECT_EQ(-ENOENT, io(self->c.fd, MEM_IMPORT, &i));
-	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle, .pad = 1 };
+	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle, .owner_slot = 1 };
 	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_IMPORT, &i));
+	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle, .size = me.number,
+				    .owner_slot = SIMNPU_INSTANCE_SLOTS };
+	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_IMPORT, &i));
+	i = (struct simnpu_import){ .fd = e.fd, .context = self->c.handle, .size = me.number,
+				    .share = 1 };
+	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_IMPORT, &i));
+	/* one that was found counts as one that was handed out */
+	ASSERT_NE(0, mem_new(&self->c, 8192, &h2));
+	i = (struct simnpu_import){ .context = self->c.handle, .size = me.number,
+				    .owner_slot = me.slot };
+	close(e.fd);
+	ASSERT_EQ(0, export(&self->c, h2, 0, 0, &e));
+	i.fd = e.fd;
+	ASSERT_EQ(0, io(self->c.fd, MEM_IMPORT, &i));
+	EXPECT_EQ(64 * MIB - 12288, info_free(self->c.fd));
+	EXPECT_EQ(0, mem_del(&self->c, h2));
+	EXPECT_EQ(64 * MIB - 12288, info_free(self->c.fd));
+	EXPECT_EQ(0, mem_del(&self->c, i.handle));
+	EXPECT_EQ(64 * MIB - 4096, info_free(self->c.fd));
 	close(e.fd);
 	/* half of the descriptors are the program's: memory does without, but cannot be shared */
 	fd = dup(0);

@@ -122,7 +122,7 @@ AT(struct simnpu_import, handle, 12);
 AT(struct simnpu_import, addr, 16);
 AT(struct simnpu_import, size, 24);
 AT(struct simnpu_import, share, 32);
-AT(struct simnpu_import, pad, 36);
+AT(struct simnpu_import, owner_slot, 36);
 
 SIZE(struct simnpu_vm, 40);
 AT(struct simnpu_vm, addr, 0);

@@ -262,7 +262,7 @@ TEST_F(ipc, keys_that_are_none)
 	void *p, *q = &p;
 
 	OK(npu_malloc(4096, 0, &p));
-	OK(npu_ipc_export(p, NPU_IPC_ANY, key));
+	OK(npu_ipc_export(p, 0, key));
 	EXPECT_EQ(-EINVAL, npu_ipc_import(NULL, 0, &q));
 	EXPECT_EQ(NULL, q);
 	EXPECT_EQ(-EINVAL, npu_ipc_import(key, 0, NULL));
@@ -455,14 +455,61 @@ TEST_F(ipc, owner_stopped)
 	void *p;
 
 	ASSERT_EQ(0, ask(&self->a, MALLOC, MIB));
-	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, 0));
 	memcpy(key, self->a.r.key, sizeof(key));
+	ASSERT_EQ(0, ask(&self->a, ALLOW, (uint64_t)getpid()));
 	kill(self->a.pid, SIGSTOP);
 	ASSERT_EQ(self->a.pid, waitpid(self->a.pid, NULL, WUNTRACED));
 	EXPECT_EQ(-ETIMEDOUT, npu_ipc_import(key, 0, &p));
 	kill(self->a.pid, SIGCONT);
 	OK(npu_ipc_import(key, 0, &p));
 	OK(npu_ipc_close(p));
+}
+
+/* Memory for all is found without its owner, who is asked where it is not. */
+TEST_F(ipc, found_or_asked_for)
+{
+	char key[NPU_IPC_KEY_SIZE], other[NPU_IPC_KEY_SIZE + 32];
+	char *at;
+	void *p;
+
+	ASSERT_EQ(0, ask(&self->a, MALLOC, 10000));
+	ASSERT_EQ(0, ask(&self->a, FILL, 3));
+	ASSERT_EQ(0, ask(&self->a, EXPORT, NPU_IPC_ANY));
+	memcpy(key, self->a.r.key, sizeof(key));
+	at = strchr(key, '@');
+	ASSERT_NE(NULL, at);
+	kill(self->a.pid, SIGSTOP);
+	ASSERT_EQ(self->a.pid, waitpid(self->a.pid, NULL, WUNTRACED));
+	OK(npu_ipc_import(key, 0, &p));
+	EXPECT_EQ(0, check(p, 4096, 3));
+	EXPECT_EQ(-EINVAL, npu_memset(p, 0, 10001));
+	kill(self->a.pid, SIGCONT);
+	OK(npu_ipc_close(p));
+	/* nowhere, nobody's, and another file */
+	*at = 0;
+	OK(npu_ipc_import(key, 0, &p));
+	OK(npu_ipc_close(p));
+	snprintf(other, sizeof(other), "%s@1:0:1:2710:0", key);
+	OK(npu_ipc_import(other, 0, &p));
+	OK(npu_ipc_close(p));
+	snprintf(other, sizeof(other), "%s@%x:0:1:2710:0", key, (unsigned int)self->a.pid);
+	OK(npu_ipc_import(other, 0, &p));
+	EXPECT_EQ(0, check(p, 4096, 3));
+	OK(npu_ipc_close(p));
+	snprintf(other, sizeof(other), "%s@1:0:1:2710", key);
+	EXPECT_EQ(-EINVAL, npu_ipc_import(other, 0, &p));
+	snprintf(other, sizeof(other), "%s@01:0:1:2710:0", key);
+	EXPECT_EQ(-EINVAL, npu_ipc_import(other, 0, &p));
+	/* it counts as what is asked for does */
+	*at = '@';
+	OK(npu_ipc_import(key, 0, &p));
+	EXPECT_EQ(0, ask(&self->a, FREE, 0));
+	EXPECT_EQ(-ESTALE, ask_key(&self->b, IMPORT, 0, key));
+	EXPECT_GT(100 * MIB, free_bytes());
+	EXPECT_EQ(0, check(p, 4096, 3));
+	OK(npu_ipc_close(p));
+	EXPECT_EQ(100 * MIB, free_bytes());
 }
 
 /* A child of the owner answers nobody, and keeps nothing. */

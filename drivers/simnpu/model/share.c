@@ -303,6 +303,22 @@ static int import_locked(struct model_memory *m, uint64_t size, int fd, struct m
 	return 0;
 }
 
+/* Notes that this process has what another one has allocated. */
+static int take(struct model_file *f, const struct simnpu_import *arg, int fd, uint64_t size,
+		uint32_t *share)
+{
+	struct simnpu_instance_share what = {
+		.owner = arg->size, .owner_slot = arg->owner_slot, .size = size,
+		.device = f->dev->index,
+	};
+	struct stat st;
+	int rc;
+
+	rc = hal_sys_fstat(fd, &st);
+	what.object = st.st_ino;
+	return rc ? rc : model_instance_take(f->dev, &what, share);
+}
+
 static int import(struct model_file *f, const struct simnpu_import *arg, struct model_mem *mem)
 {
 	struct model_memory *m = &f->dev->mem;
@@ -337,9 +353,14 @@ static int import(struct model_file *f, const struct simnpu_import *arg, struct 
 		mem->foreign = true;
 		return 0;
 	}
-	pthread_mutex_lock(&m->lock);
-	rc = import_locked(m, size, fd, &mem->ext);
-	pthread_mutex_unlock(&m->lock);
+	rc = arg->size ? take(f, arg, fd, size, &mem->share) : 0;
+	if (!rc) {
+		pthread_mutex_lock(&m->lock);
+		rc = import_locked(m, size, fd, &mem->ext);
+		pthread_mutex_unlock(&m->lock);
+		if (rc && arg->size)
+			model_instance_unshare(f->dev, mem->share, false);
+	}
 	if (rc)
 		close_file(fd);
 	return rc;
@@ -351,7 +372,9 @@ int model_mem_import(struct model_file *f, struct simnpu_import *arg)
 	struct model_mem *mem;
 	int rc;
 
-	if (arg->flags && arg->share)
+	if ((arg->share || arg->size) && (arg->flags || (arg->share && arg->size)))
+		return -EINVAL;
+	if (arg->owner_slot && !arg->size)
 		return -EINVAL;
 	if (!model_named())
 		return -EOPNOTSUPP;
