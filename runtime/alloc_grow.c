@@ -35,11 +35,11 @@ static size_t run_max(const struct rt_want *w, uint64_t most, size_t granule)
 {
 	size_t large = hal_load_relaxed(&rt_mem.large_segment), size = (size_t)(most / PIECES);
 
-	if (w->kind == RT_SMALL)
-		large = RT_SMALL_SEGMENT;
 	if (size > large)
 		size = large;
-	return size > granule ? (size_t)hal_align_up(size, granule) : granule;
+	if (size < RT_SMALL_SEGMENT || w->kind == RT_SMALL)
+		size = RT_SMALL_SEGMENT;
+	return (size_t)hal_align_up(size, granule);
 }
 
 static void runs_free(struct rt_run *r)
@@ -386,7 +386,7 @@ static bool wanted(const struct rt_run *r, const struct heap_block *b,
 
 /* Takes free runs of a segment out of the heap, in front of a list of such. */
 static struct rt_run *collect(struct rt_cache *c, struct rt_segment *s, struct rt_run *out,
-			      const struct rt_release *what, uint64_t *bytes)
+			      const struct rt_release *what, uint64_t *bytes, bool *more)
 {
 	struct heap_block *b = s->seg.first;
 	struct rt_run *r;
@@ -404,6 +404,7 @@ static struct rt_run *collect(struct rt_cache *c, struct rt_segment *s, struct r
 		r->out = out;
 		out = r;
 	}
+	*more |= r && *bytes < what->bytes;
 	return out;
 }
 
@@ -428,8 +429,7 @@ struct rt_run *rt_grow_collect(struct rt_cache *c, const struct rt_release *what
 		if (what->now && p.seq && !hal_point_passed(&p))
 			continue;
 		before = out;
-		out = collect(c, s, out, what, &bytes);
-		*more |= heap_low(&c->heap);
+		out = collect(c, s, out, what, &bytes, more);
 		for (r = out; r != before; r = r->out)
 			r->point = p;
 	}

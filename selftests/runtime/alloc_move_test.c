@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Growable segments: free memory is moved to where it is needed, as long as nobody has to be waited
+ * for; and given back, all of it.
+ */
+#include "selftests/npu_kselftest.h"
+
+#include "selftests/runtime/rt_test.h"
+
+#define MIB ((size_t)1 << 20)
+
+FIXTURE(move) {
+	npu_stream s;
+	npu_stream other;
+};
+
+FIXTURE_SETUP(move)
+{
+	OK(npu_option_set("simnpu_memory", "256M"));
+	OK(npu_option_set("mem_growable", "1"));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_stream_create(NULL, &self->other));
+}
+
+FIXTURE_TEARDOWN(move)
+{
+	EXPECT_EQ(0, npu_finalize(5000));
+}
+
+static struct npu_mem_stats stats(void)
+{
+	struct npu_mem_stats s = { .size = sizeof(s) };
+
+	if (npu_mem_get_stats(0, &s))
+		s.size = 0;
+	return s;
+}
+
+static uint64_t reserved(void)
+{
+	return stats().reserved_bytes[NPU_MEM_ALL].current;
+}
+
+TEST_F(move, nothing_beside_the_place)
+{
+	void *p, *q;
+
+	OK(npu_mem_alloc(6 * MIB, self->s, &p));
+	OK(npu_mem_alloc(100, self->s, &q));
+	OK(npu_mem_free(p));
+	OK(npu_mem_alloc(8 * MIB, self->s, &p));
+	/* what was free there has become a part of it */
+	EXPECT_EQ(0, stats().device_frees);
+	EXPECT_EQ(10 * MIB, reserved());
+	OK(npu_memset(p, 1, 8 * MIB));
+	OK(npu_mem_free(p));
+	OK(npu_mem_free(q));
+}
+
+TEST_F(move, to_another_stream)
+{
+	void *p, *q;
+
+	OK(npu_mem_alloc(32 * MIB, self->s, &p));
+	OK(npu_memset(p, 1, 32 * MIB));
+	OK(npu_mem_free(p));
+	/* a sixteenth may be free */
+	OK(npu_mem_alloc(32 * MIB, self->other, &q));
+	EXPECT_EQ(34 * MIB, reserved());
+	EXPECT_EQ(15, stats().device_frees);
+	EXPECT_EQ(0, stats().alloc_retries);
+	OK(npu_memset(q, 1, 32 * MIB));
+	OK(npu_mem_free(q));
+}
+
+/* Holes that a larger block does not fit in go up to where it does. */
+TEST_F(move, out_of_holes)
+{
+	void *p[8], *q;
+	int i;
+
+	for (i = 0; i < 8; i++)
+		OK(npu_mem_alloc(4 * MIB, self->s, &p[i]));
+	for (i = 0; i < 8; i += 2)
+		OK(npu_mem_free(p[i]));
+	OK(npu_mem_alloc(16 * MIB, self->s, &q));
+	EXPECT_EQ(34 * MIB, reserved());
+	OK(npu_memset(q, 1, 16 * MIB));
+	for (i = 1; i < 8; i += 2) {
+		OK(npu_memset(p[i], 2, 4 * MIB));
+		OK(npu_mem_free(p[i]));
+	}
+	OK(npu_mem_free(q));
+}
+
+TEST_F(move, not_while_it_may_be_used)
+{
+	struct gate g = { 0 };
+	void *p, *q;
+
+	OK(npu_mem_alloc(32 * MIB, self->s, &p));
+	OK(npu_stream_callback(self->s, gate_hold, &g, 0));
+	OK(npu_mem_free(p));
+	OK(npu_mem_alloc(32 * MIB, self->other, &q));
+	EXPECT_EQ(64 * MIB, reserved());
+	EXPECT_EQ(0, stats().device_frees);
+	atomic_store(&g.open, 1);
+	OK(npu_stream_sync(self->s, 5000));
+	OK(npu_mem_free(q));
+}
+
+/* Streams that take turns have what they need each in the end: hardly anything is moved then. */
+TEST_F(move, not_for_ever)
+{
+	void *p;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		OK(npu_mem_alloc(4 * MIB, i % 2 ? self->s : self->other, &p));
+		OK(npu_mem_free(p));
+	}
+	/* else 398 pieces */
+	EXPECT_LT(0, stats().device_frees);
+	EXPECT_GT(200, stats().device_frees);
+	EXPECT_EQ(8 * MIB, reserved());
+}
+
+/* More pieces than there are block structures at hand. */
+TEST_F(move, all_is_given_back)
+{
+	void *p[50];
+	int i;
+
+	for (i = 0; i < 50; i++)
+		OK(npu_mem_alloc(4 * MIB, self->s, &p[i]));
+	for (i = 0; i < 50; i++)
+		OK(npu_mem_free(p[i]));
+	EXPECT_EQ(200 * MIB, reserved());
+	OK(npu_mem_empty_cache(0));
+	EXPECT_EQ(0, reserved());
+}
+
+TEST_HARNESS_MAIN
