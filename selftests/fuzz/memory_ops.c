@@ -211,6 +211,8 @@ static void refuse(uint32_t dev)
 		return;
 	p = b->ptr + 1 + below((uint32_t)b->bytes - 1);
 	MF_CHECK(npu_mem_free(p) == -EINVAL, "%p in %p", p, b->ptr);
+	/* be it the start of what the driver gave, or not */
+	MF_CHECK(npu_free(b->ptr) == -EINVAL, "%p", b->ptr);
 	MF_CHECK(npu_mem_record_stream(p, mf.stream[0].h) == -EINVAL, "%p in %p", p, b->ptr);
 	MF_CHECK(!npu_mem_get_block(p, &i) && i.base == b->ptr, "%p in %p", p, b->ptr);
 	for (w = mf.block; w < mf.block + MF_BLOCKS; w++)

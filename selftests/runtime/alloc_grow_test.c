@@ -255,14 +255,14 @@ TEST_F(grow, each_allocation_of_the_host)
 	hal_sys_judge_set(judge);
 	for (n = 1; reached && n < 1000; n++) {
 		left = n;
-		err = npu_mem_alloc(MEDIUM, self->s, &p);
+		err = npu_mem_alloc(BIG, self->s, &p);
 		reached = !left;
 		left = 0;
 		if (err) {
 			EXPECT_EQ(-ENOMEM, err);
 			EXPECT_EQ(0, reserved());
 		} else {
-			OK(npu_memset(p, 1, MEDIUM));
+			OK(npu_memset(p, 1, BIG));
 			OK(npu_mem_free(p));
 		}
 		OK(npu_mem_empty_cache(0));
@@ -284,24 +284,24 @@ TEST_F(grow, not_taken_back)
 {
 	void *p, *q;
 
-	OK(npu_mem_alloc(MEDIUM, self->s, &p));
+	OK(npu_mem_alloc(BIG, self->s, &p));
 	OK(npu_mem_free(p));
 	fake_fail(FAKE_UNMAP, 1, OFTEN, -ENOMEM);
 	OK(npu_mem_empty_cache(0));
-	EXPECT_EQ(MEDIUM, reserved());
-	EXPECT_EQ(16 * MIB - MEDIUM, device_free());
-	OK(npu_mem_alloc(MEDIUM, self->s, &q));
+	EXPECT_EQ(BIG, reserved());
+	EXPECT_EQ(16 * MIB - BIG, device_free());
+	OK(npu_mem_alloc(BIG, self->s, &q));
 	EXPECT_EQ(p, q);
-	OK(npu_memset(q, 1, MEDIUM));
+	OK(npu_memset(q, 1, BIG));
 	OK(npu_mem_free(q));
 	/* one of some */
 	fake_fail(FAKE_UNMAP, 1, 1, -ENOMEM);
 	OK(npu_mem_empty_cache(0));
 	EXPECT_LT(0, reserved());
-	EXPECT_GT(MEDIUM, reserved());
+	EXPECT_GT(BIG, reserved());
 	EXPECT_EQ(16 * MIB - reserved(), device_free());
 	fake_reset();
-	OK(there_and_back(self->s, MEDIUM));
+	OK(there_and_back(self->s, BIG));
 	OK(npu_mem_empty_cache(0));
 	EXPECT_EQ(0, reserved());
 	EXPECT_EQ(16 * MIB, device_free());

@@ -484,6 +484,25 @@ static int record_and_free(void)
 	return err;
 }
 
+/* With a lane, a segment and a route of its own; and what is left of it. */
+static int block_of_pool(void)
+{
+	npu_mem_pool pool = new_mem_pool();
+	void *p = NULL;
+	int err, end;
+
+	err = npu_mem_pool_begin(pool, NPU_MEM_POOL_STREAM, obj.s);
+	if (!err)
+		err = npu_mem_alloc(5000, obj.s, &p);
+	end = npu_mem_pool_destroy(pool);
+	spare(true);
+	if (end)
+		npu_mem_pool_destroy(pool);
+	npu_mem_free(p);
+	spare(false);
+	return err ? err : end;
+}
+
 static int empty_cache(void)
 {
 	void *p = new_block(3 << 20);
@@ -587,6 +606,7 @@ static int snapshot_of_block(void)
 	X(npu_host_record_stream, record_and_free_pinned(), 0)			\
 	X(npu_host_empty_cache, empty_pinned(), 0)				\
 	X(npu_mem_alloc, block_of_its_own(), 0)					\
+	X(npu_mem_pool_begin, block_of_pool(), 0)				\
 	X(npu_mem_free, npu_mem_free(new_block(1 << 20)), 0)			\
 	X(npu_mem_record_stream, record_and_free(), 0)				\
 	X(npu_mem_empty_cache, empty_cache(), 0)				\
