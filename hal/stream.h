@@ -140,8 +140,8 @@ int hal_stream_callback(uint64_t stream, void (*fn)(void *arg), void *arg, uint3
  * NPU_CAP_HOST_TASK.
  *
  * One that is discarded (abort, stop, a fault, the end of the stream) may never begin. One that has
- * begun is discarded when hal_host_gone() says so before hal_host_done() was called: whoever carries
- * it out has to look at that, and to end soon.
+ * begun is discarded when hal_host_gone() says so before hal_host_done() was called: whoever
+ * carries it out has to look at that, and to end soon.
  */
 int hal_stream_host(uint64_t stream, void (*begin)(void *arg), void *arg, struct hal_point *p,
 		    uint64_t place);

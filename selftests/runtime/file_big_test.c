@@ -62,7 +62,7 @@ static int sync_it(FIXTURE_DATA(big) *self, int err)
 }
 
 /* How many marks of a range of the file, which lies at @dev, are not what they are to be. */
-static uint32_t wrong_marks(FIXTURE_DATA(big) *self, const char *dev, uint64_t offset, uint64_t size)
+static uint32_t wrong_marks(const char *dev, uint64_t offset, uint64_t size)
 {
 	uint64_t i, mark, at;
 	uint32_t wrong = 0;
@@ -92,7 +92,7 @@ TEST_F_TIMEOUT(big, offsets, 120)
 	for (i = 0; i < ARRAY_SIZE(offsets); i++) {
 		OK(npu_memset(dev, 0xee, BUFFER));
 		OK(sync_it(self, npu_file_read_async(self->s, self->f, offsets[i], dev, BUFFER)));
-		EXPECT_EQ(0, wrong_marks(self, dev, offsets[i], BUFFER)) TH_LOG("%zu", i);
+		EXPECT_EQ(0, wrong_marks(dev, offsets[i], BUFFER)) TH_LOG("%zu", i);
 		EXPECT_EQ(-ENODATA, npu_file_read(self->f, FILE_SIZE - i, dev, i + 1));
 	}
 	for (i = 0; i < ARRAY_SIZE(offsets); i++) {
@@ -117,9 +117,9 @@ TEST_F_TIMEOUT(big, sizes, 120)
 		SKIP(return, "it would remember who wrote each byte");
 	OK(npu_malloc(size, 0, (void **)&dev));
 	OK(sync_it(self, npu_file_read_async(self->s, self->f, 3 * GIB, dev, size)));
-	EXPECT_EQ(0, wrong_marks(self, dev, 3 * GIB, size));
+	EXPECT_EQ(0, wrong_marks(dev, 3 * GIB, size));
 	OK(npu_file_read(self->f, 1 * GIB + MIB, dev, size));
-	EXPECT_EQ(0, wrong_marks(self, dev, 1 * GIB + MIB, size));
+	EXPECT_EQ(0, wrong_marks(dev, 1 * GIB + MIB, size));
 	OK(sync_it(self, npu_file_write_async(self->s, self->f, 3 * GIB + MIB, dev, size)));
 	for (i = 0; i < size / MIB; i++)
 		if (pread(self->fd, &mark, 8, (off_t)(3 * GIB + MIB + i * MIB + MARK)) != 8 ||
