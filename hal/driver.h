@@ -413,13 +413,14 @@ struct hal_stream_ops {
  *	time the same. @flags: HAL_IPC_*. Only with NPU_CAP_IPC_EVENT, as are the next four. Return:
  *	0, -EMFILE, -ENOMEM, -EBUSY
  * @allow: let processes of the user import it. Return: 0, -ENOENT (it has no key), -ENOSPC
- * @import_key: get a descriptor of what hal_ipc_event_fd() gave in the process that made the key.
- *	Return: 0, -EINVAL (no key of an event), -EXDEV, -EOWNERDEAD, -ESTALE, -EACCES, -ETIMEDOUT
+ * @import_key: get a descriptor of what hal_ipc_event_fd() gave in the process that made the key;
+ *	it is the caller's. Return: 0, -EINVAL (no key of an event), -EXDEV, -EOWNERDEAD, -ESTALE,
+ *	-EACCES, -ETIMEDOUT
  * @ask: ask who made a key what has become of a point of his; @wait: once it is reached. Gives a
- *	socket at which his hal_ipc_event_state() comes as a message of an int32_t, or the end of it:
- *	he has ended. Return: 0, -EOWNERDEAD, -ETIMEDOUT, -EACCES, -EMFILE
- * @wait: make a stream wait until such an answer comes, which is the task's failure unless it is 0.
- *	Return: 0, -ENOSPC, or as @ask and hal_stream_host()
+ *	socket at which his hal_ipc_event_state() comes as a message of an int32_t, or the end of
+ *	it: he has ended. Return: 0, -EOWNERDEAD, -ETIMEDOUT, -EACCES, -EMFILE
+ * @wait: make a stream wait until such an answer comes, which is the task's failure unless it
+ *	is 0. Return: 0, -ENOSPC, or as @ask and hal_stream_host()
  */
 struct hal_event_ops {
 	size_t obj_size;

@@ -438,8 +438,8 @@ static HAL_COLD int record_shared(struct hal_event_slot *slot, uint64_t event,
 	struct hal_ipc_event *e;
 
 	if (hal_load_relaxed(&slot->flags) & HAL_EVENT_FOREIGN)
-		return hal_fail(-EACCES, "event_record", "event 0x%llx is imported: its owner alone "
-				"records it", (unsigned long long)event);
+		return hal_fail(-EACCES, "event_record", "event 0x%llx is imported: its owner "
+				"alone records it", (unsigned long long)event);
 	hal_spin_lock(&slot->slot.lock);
 	if (!hal_slot_is(&slot->slot, event)) {
 		hal_spin_unlock(&slot->slot.lock);
@@ -459,8 +459,8 @@ static HAL_COLD int record_shared(struct hal_event_slot *slot, uint64_t event,
  * @stream: in which stream
  * @place: code address of the caller
  *
- * Return: 0, -EINVAL, -EBADF, -ESTALE, -EACCES (imported); of a timed event also -EXDEV, -EOPNOTSUPP, -ENOSPC, -ENOMEM,
- * -EAGAIN, -ETIMEDOUT, the device's state.
+ * Return: 0, -EINVAL, -EBADF, -ESTALE, -EACCES (imported); of a timed event also -EXDEV,
+ * -EOPNOTSUPP, -ENOSPC, -ENOMEM, -EAGAIN, -ETIMEDOUT, the device's state.
  */
 int hal_event_record(uint64_t event, uint64_t stream, uint64_t place)
 {

@@ -52,7 +52,8 @@ struct hal_stream_slot {
 /**
  * struct hal_event_slot - the slot of an event
  * @slot: the handle's part; its obj is the driver's part of a timed event, NULL before the first
- *	record, and of an untimed one, but for struct hal_ipc_event. Its lock is held by those who write what follows
+ *	record, and of an untimed one, but for struct hal_ipc_event. Its lock is held by those
+ *	who write what follows
  * @version: odd while @stream, @seq, @dev are written
  * @done: the version whose point somebody saw completed, with no failure; else odd
  * @flags: NPU_EVENT_*

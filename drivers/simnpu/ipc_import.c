@@ -61,7 +61,8 @@ static int ask(int sock, const struct simnpu_ipc_request *r, struct simnpu_ipc_a
 	case -ESTALE:
 		return simnpu_ipc_failed(-ESTALE, "what the key names is no more");
 	case -EACCES:
-		return simnpu_ipc_failed(-EACCES, "the owner of the key has not allowed this process to");
+		return simnpu_ipc_failed(-EACCES,
+					 "the owner of the key has not allowed this process to");
 	default:
 		return simnpu_ipc_failed(a->code, "the owner of the key cannot hand it out");
 	}
@@ -108,7 +109,9 @@ int simnpu_ipc_get(const struct simnpu_ipc_key *k, const struct simnpu_info *si,
 		if (err)
 			hal_sys_close(hal_sys_get(), *sock);
 	}
-	return err == -EPIPE ? simnpu_ipc_failed(-EOWNERDEAD, "the owner of the key hangs up") : err;
+	if (err == -EPIPE)
+		return simnpu_ipc_failed(-EOWNERDEAD, "the owner of the key hangs up");
+	return err;
 }
 
 /* Takes apart a key of what a device has; @event: of an event, else of memory. */

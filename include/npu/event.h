@@ -22,8 +22,8 @@ extern "C" {
  * @event: out: the event, 0 on failure; it counts as done
  *
  * Opens no device.
- * Return: 0, -EINVAL (NULL, unknown flags, NPU_EVENT_TIMING | NPU_EVENT_IPC), -ENOMEM, -ENOSPC (there are too many), -ECHILD,
- * -ESHUTDOWN, -ENOTCONN.
+ * Return: 0, -EINVAL (NULL, unknown flags, NPU_EVENT_TIMING | NPU_EVENT_IPC), -ENOMEM, -ENOSPC
+ * (there are too many), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_event_create(uint32_t flags, npu_event *event);
 
@@ -42,10 +42,10 @@ NPU_API int npu_event_destroy(npu_event event);
  * @stream: the stream
  *
  * Without timing it costs no task. A timed event is bound to the device of its first record.
- * Return: 0, -EINVAL (event is 0), -EACCES (imported), -EXDEV (timed, and another device), -ENOSPC (no more timed
- * events on the device), -ENOMEM, -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it
- * stayed full), -EOPNOTSUPP (timed, and the device has no time), or what every function with a
- * stream answers (top of npu/stream.h).
+ * Return: 0, -EINVAL (event is 0), -EACCES (imported), -EXDEV (timed, and another device), -ENOSPC
+ * (no more timed events on the device), -ENOMEM, -EAGAIN (the stream is full and does not block),
+ * -ETIMEDOUT (it stayed full), -EOPNOTSUPP (timed, and the device has no time), or what every
+ * function with a stream answers (top of npu/stream.h).
  */
 NPU_API int npu_event_record(npu_event event, npu_stream stream);
 
@@ -55,7 +55,8 @@ NPU_API int npu_event_record(npu_event event, npu_stream stream);
  *
  * Return: 0 (also when it was never recorded), -EINPROGRESS, -EINVAL (event is 0), -EBADF, -ESTALE,
  * -EIO and -ESHUTDOWN and -ENODEV (the device has a fault, is stopped, is lost), -ECHILD,
- * -ENOTCONN, or the failure of a task before the point, which stays unreported.
+ * -ENOTCONN, or the failure of a task before the point, which stays unreported; of an imported
+ * one also what npu_ipc_import_event() names.
  */
 NPU_API int npu_event_query(npu_event event);
 
@@ -67,7 +68,8 @@ NPU_API int npu_event_query(npu_event event);
  * Return: 0, -EINVAL (event is 0, a bad time-out), -EBADF, -ESTALE, -ETIMEDOUT, -EDEADLK (inside a
  * callback), -ECANCELED (its device was stopped, or the stream aborted, meanwhile), -EIO and
  * -ESHUTDOWN and -ENODEV (the device has a fault, is stopped, is lost), -ECHILD, -ENOTCONN, or the
- * failure of a task before the point, once.
+ * failure of a task before the point, once; of an imported one also what npu_ipc_import_event()
+ * names.
  */
 NPU_API int npu_event_sync(npu_event event, int64_t timeout_ms);
 

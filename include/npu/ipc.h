@@ -124,7 +124,7 @@ NPU_API int npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t cou
  * at once also of waits under way; the waits of streams fail with it as a task does. An owner that
  * is stopped is waited for. When the owner destroys it: -ESTALE, while waits under way go on.
  * Waits under way: 256 of the streams of a device, 256 of other processes for those of one,
- * beyond that -ENOSPC.
+ * beyond that -ENOSPC. Each takes a descriptor on either side: -EMFILE.
  * Return: 0, -EINVAL (NULL, not a key of an event), -ENODEV (no such device), -EXDEV (of another
  * instance or device), -EOWNERDEAD, -ESTALE (the event was destroyed), -EACCES (this process may
  * not, or another user has taken the owner's name), -ETIMEDOUT (the owner does not answer), -ENOSPC

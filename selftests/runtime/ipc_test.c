@@ -652,7 +652,7 @@ static int round_trip(void)
 
 /*
  * Whether so much is free, and no descriptor is left: beyond those of the thread that hands out,
- * its socket, what stops it and what wakes it. It may still be closing what it had for the last one.
+ * its socket, what stops it and what wakes it. It may still be closing what it had for the last.
  */
 static bool soon(size_t bytes, int n)
 {
