@@ -585,14 +585,23 @@ TEST_F(vm, the_host_has_no_maps_left)
 	fail(-1, 0);
 }
 
+struct copier {
+	struct ctx *c;
+	uint64_t a;
+	_Atomic uint32_t begun;
+	_Atomic bool stop;
+	int bad;
+};
+
 /* What is on its way while addresses lose and get memory reads it, or zeros, or fails. */
 static void *copier(void *arg)
 {
-	struct { struct ctx *c; uint64_t a; _Atomic bool stop; int bad; } *x = arg;
+	struct copier *x = arg;
 	static unsigned char buf[4 * 2097152];
 	int rc;
 
 	while (!atomic_load(&x->stop)) {
+		atomic_fetch_add(&x->begun, 1);
 		rc = peek(x->c, x->a, 4 * G, buf);
 		x->bad += rc && rc != -EFAULT;
 		rc = fill(x->c, x->a, 1, 4 * G);
@@ -603,9 +612,10 @@ static void *copier(void *arg)
 
 TEST_F(vm, under_way)
 {
-	struct { struct ctx *c; uint64_t a; _Atomic bool stop; int bad; } x = { .c = &self->c };
+	uint64_t end = hal_sys_deadline(5000);
+	struct copier x = { .c = &self->c };
+	uint32_t h[4], i, k, begun;
 	pthread_t t;
-	uint32_t h[4], i, k;
 
 	if (NPU_TEST_TSAN)
 		SKIP(return, "that pages are exchanged under a copy is what is tested");
@@ -613,10 +623,13 @@ TEST_F(vm, under_way)
 	for (k = 0; k < 4; k++)
 		ASSERT_EQ(0, create(x.c, G, 0, &h[k]));
 	ASSERT_EQ(0, pthread_create(&t, NULL, copier, &x));
-	for (i = 0; i < 200; i++) {
+	/* on a slow machine less often, but each time a copy has begun that sees the memory */
+	for (i = 0; i < 200 && hal_sys_now() < end; i++) {
 		for (k = 0; k < 4; k++)
 			ASSERT_EQ(0, map(x.c, x.a + k * G, G, h[(k + i) % 4], RW));
-		usleep(i % 4 * 500);
+		begun = atomic_load(&x.begun);
+		while (i % 4 && atomic_load(&x.begun) == begun)
+			sched_yield();
 		for (k = 0; k < 4; k++)
 			ASSERT_EQ(0, unmap(x.c, x.a + (k + i) % 4 * G, G));
 	}
