@@ -134,7 +134,12 @@ static int obey_event(const struct order *o, struct reply *r)
 	case WAIT:
 		return npu_stream_wait_event(stream, event);
 	case HOLD:
-		gate = (struct gate){ 0 };
+		/* the one before is through with it */
+		if (atomic_load(&gate.entered) && !seen(&gate.left))
+			return -ETIMEDOUT;
+		atomic_store(&gate.entered, 0);
+		atomic_store(&gate.open, 0);
+		atomic_store(&gate.left, 0);
 		rc = npu_stream_callback(stream, gate_hold, &gate, 0);
 		return rc ? rc : seen(&gate.entered) ? 0 : -ETIMEDOUT;
 	case OPEN:
