@@ -577,6 +577,8 @@ TEST_F(mem_pool, in_snapshots)
 	char want[64];
 	void *p;
 
+	if (!is_built("npu_mem_snapshot"))
+		SKIP(return, "built without MEM_SNAPSHOT");
 	if (!IS_ENABLED(CONFIG_MEM_SNAPSHOT))
 		SKIP(return, "built without MEM_SNAPSHOT");
 	p = take(self->pool, MIB, self->s);
@@ -603,6 +605,8 @@ TEST_F(mem_pool, sleeps)
 	npu_mem_pool tagged;
 	size_t n = 0;
 
+	if (!is_built("npu_mem_sleep"))
+		SKIP(return, "built without MEM_SLEEP");
 	OK(npu_finalize(5000));
 	OK(npu_option_set("mem_growable", "1"));
 	OK(npu_stream_create(NULL, &self->s));
