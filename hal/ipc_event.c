@@ -337,26 +337,43 @@ static struct hal_ipc_event *importer(const struct hal_point *p, const char *op,
 	return e;
 }
 
+/*
+ * One question; -EAGAIN: not answered in time; -EPIPE: he has ended, or hangs up; 1: it could not
+ * be asked, the code says why and so does the record.
+ */
+static int ask_once(const struct hal_ipc_event *e, const struct hal_point *at, bool wait,
+		    uint64_t deadline, int32_t *code)
+{
+	struct pollfd p = { .events = POLLIN };
+	int rc = e->drv->event->ask(e->key, at, wait, &p.fd);
+
+	if (rc) {
+		*code = rc;
+		return 1;
+	}
+	rc = hal_sys_poll(&p, 1, deadline);
+	if (rc > 0)
+		rc = hal_sys_unix_recv(p.fd, code, sizeof(*code), NULL);
+	else
+		rc = rc ? rc : -EAGAIN;
+	hal_sys_close(hal_sys_get(), p.fd);
+	return rc == -ECONNRESET ? -EPIPE : rc;
+}
+
 /* Asks the owner; -EAGAIN: he has not answered in time. */
 static int ask(const struct hal_ipc_event *e, const struct hal_point *at, bool wait,
 	       uint64_t deadline, const char *op)
 {
-	struct pollfd p = { .events = POLLIN };
 	int32_t code = 0;
-	int rc;
+	unsigned int tries;
+	int rc = -EPIPE;
 
-	rc = e->drv->event->ask(e->key, at, wait, &p.fd);
-	if (rc)
-		return rc;
-	rc = hal_sys_poll(&p, 1, deadline);
-	if (rc > 0)
-		rc = hal_sys_unix_recv(p.fd, &code, sizeof(code), NULL);
-	else
-		rc = rc ? rc : -EAGAIN;
-	hal_sys_close(hal_sys_get(), p.fd);
-	if (rc == -EAGAIN)
-		return rc;
-	if (rc == -EPIPE || rc == -ECONNRESET)
+	/* who hangs up is asked again: if he has ended, he is not there then */
+	for (tries = 0; tries < 2 && rc == -EPIPE; tries++)
+		rc = ask_once(e, at, wait, deadline, &code);
+	if (rc == -EAGAIN || rc == 1)
+		return rc == 1 ? code : rc;
+	if (rc == -EPIPE)
 		return hal_fail(-EOWNERDEAD, op, "the owner of the event has ended");
 	if (rc)
 		return hal_fail(rc, op, "no answer of the owner of the event");

@@ -445,4 +445,104 @@ TEST_F(ipc, a_private_device)
 	OK(npu_event_destroy(mine));
 }
 
+/* ---- a system that refuses ---- */
+
+/* Makes, shares, waits, by a thread and by a stream, and gives all back; the first error. */
+static int round_trip(npu_stream s, npu_stream t)
+{
+	struct gate g = { 0 };
+	char key[NPU_IPC_KEY_SIZE];
+	npu_event mine, e = { 0 };
+	int err, later;
+
+	err = npu_event_create(NPU_EVENT_IPC, &mine);
+	if (err)
+		return err;
+	err = npu_ipc_export_event(mine, 0, key);
+	if (!err)
+		err = npu_ipc_import_event(key, 0, &e);
+	if (!err)
+		err = npu_stream_callback(s, gate_hold, &g, 0);
+	if (!err) {
+		npu_event_record(mine, s);
+		later = npu_event_query(e);
+		err = npu_stream_wait_event(t, e);
+		atomic_store(&g.open, 1);
+		if (!err)
+			err = later == -EINPROGRESS ? npu_event_sync(e, 10000) : later;
+		if (!err)
+			err = npu_event_query(e);
+		later = npu_stream_sync(t, 20000);
+		err = err ? err : later;
+		npu_stream_sync(s, 20000);
+	}
+	if (e.h)
+		npu_event_destroy(e);
+	npu_event_destroy(mine);
+	return err;
+}
+
+/* Whether the descriptors are so many again, but for those of the thread that answers. */
+static bool soon(int n)
+{
+	int i, now = 0;
+
+	for (i = 0; i < 5000; i++) {
+		now = fds();
+		if (now == n || now == n + 3)
+			return true;
+		usleep(1000);
+	}
+	printf("# %d descriptors of %d\n", now, n);
+	return false;
+}
+
+/* Each call of each kind fails once: an error, or none; nothing is left, and then all works. */
+TEST_F_TIMEOUT(ipc, each_step_fails, 300)
+{
+	static const char *const steps[] = {
+		"sys:socket", "sys:bind", "sys:connect", "sys:accept", "sys:sendmsg",
+		"sys:recvmsg", "sys:eventfd", "sys:thread_create", "sys:memfd_create",
+		"sys:fallocate", "sys:dup", "sys:mmap", "sys:alloc", "ioctl:notify",
+	};
+	struct simnpu_fault_rule r;
+	unsigned int i, nth, failed = 0;
+	npu_stream s, t;
+	char rule[64];
+	int n, err;
+
+	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS))
+		SKIP(return, "no faults in this build");
+	OK(npu_init());
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		for (nth = 1;; nth++) {
+			/* the thread that answers is made anew each time, all else is there */
+			OK(npu_device_reset(0, 5000));
+			OK(npu_device_set(0));
+			OK(npu_stream_create(NULL, &s));
+			OK(npu_stream_create(NULL, &t));
+			OK(npu_stream_callback(s, gate_hold, &(struct gate){ .open = 1 }, 0));
+			OK(npu_stream_sync(s, 10000));
+			n = fds();
+			snprintf(rule, sizeof(rule), "%s,nth=%u", steps[i], nth);
+			ASSERT_EQ(0, simnpu_fault_set(rule, NULL));
+			err = round_trip(s, t);
+			ASSERT_EQ(1, simnpu_fault_list(&r, 1));
+			simnpu_fault_clear();
+			if (err) {
+				failed++;
+				EXPECT_NE(0, last_error().text[0]) TH_LOG("%s", rule);
+			}
+			EXPECT_NE(-ETIMEDOUT, err) TH_LOG("%s", rule);
+			EXPECT_TRUE(soon(n)) TH_LOG("%s: %d", rule, err);
+			err = round_trip(s, t);
+			EXPECT_EQ(0, err) TH_LOG("after %s", rule);
+			EXPECT_TRUE(soon(n)) TH_LOG("after %s", rule);
+			if (!r.hit)
+				break;
+		}
+	}
+	EXPECT_LE(10, failed) TH_LOG("%u steps failed", failed);
+}
+
 TEST_HARNESS_MAIN

@@ -363,4 +363,16 @@ FIXTURE_TEARDOWN(ipc)
 	rmdir(self->dir);
 }
 
+/* Descriptors that this process has. */
+static int fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
 #endif /* SELFTESTS_RUNTIME_IPC_PEER_H */

@@ -618,17 +618,6 @@ TEST_F(ipc, names_that_are_none)
 
 /* ---- a system and a device that refuse ---- */
 
-static int fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 /* Allocates, makes a key, imports, looks, and gives all back; the first error. */
 static int round_trip(void)
 {
