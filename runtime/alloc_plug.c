@@ -27,12 +27,13 @@ struct given {
 
 #define BUCKETS 4096u
 
-/* Protects: all below. Not held when the allocator is called. */
+/* Protects: what was given. Not held when the allocator is called. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct given *given[BUCKETS];
+/* Changed under rt_mem_hooks_lock(), which no child of a fork inherits. */
 static _Atomic bool used;
 _Atomic bool rt_plug_on;
-/* Not changed while @used is set. */
+/* The same, and not while @used is set. */
 static struct npu_mem_allocator ops;
 static void *ops_arg;
 
@@ -46,24 +47,24 @@ NPU_API int npu_mem_set_allocator(const struct npu_mem_allocator *what, void *ar
 		return err;
 	if (what && (!o.alloc || !o.free))
 		return hal_fail(-EINVAL, op, "alloc or free is NULL");
-	pthread_mutex_lock(&lock);
-	if (hal_load_relaxed(&used)) {
+	rt_mem_hooks_lock();
+	if (hal_load_relaxed(&used)) {	/* relaxed: under the lock */
 		err = -EBUSY;
 	} else {
 		ops = o;
 		ops_arg = arg;
 		hal_store_release(&rt_plug_on, what != NULL);
 	}
-	pthread_mutex_unlock(&lock);
+	rt_mem_hooks_unlock();
 	return err ? hal_fail(err, op, "memory was allocated already") : 0;
 }
 
 bool rt_plug_use(void)
 {
 	if (!hal_load_acquire(&used)) {
-		pthread_mutex_lock(&lock);
+		rt_mem_hooks_lock();
 		hal_store_release(&used, true);
-		pthread_mutex_unlock(&lock);
+		rt_mem_hooks_unlock();
 	}
 	return hal_load_acquire(&rt_plug_on);
 }
@@ -147,11 +148,13 @@ void rt_plug_drop(int device)
 			*at = g->next;
 			free(g);
 		}
-	if (device < 0) {
-		hal_store_release(&rt_plug_on, false);
-		hal_store_release(&used, false);
-	}
 	pthread_mutex_unlock(&lock);
+	if (device >= 0)
+		return;
+	rt_mem_hooks_lock();
+	hal_store_release(&rt_plug_on, false);
+	hal_store_release(&used, false);
+	rt_mem_hooks_unlock();
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "selftests/npu_kselftest.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
 
 #include "selftests/runtime/rt_test.h"
 
@@ -320,6 +321,24 @@ TEST_F(allocator, reset)
 	OK(npu_mem_alloc(100, self->s, &p));
 	EXPECT_EQ(3, mine.allocs);
 	OK(npu_mem_free(p));
+}
+
+/* It was set before the fork, and the child is the first to use it. */
+TEST_F(allocator, in_a_child)
+{
+	int status = -1;
+	pid_t pid;
+	void *p;
+
+	OK(npu_mem_set_allocator(&full, &mine));
+	pid = fork();
+	if (!pid)
+		_exit(npu_stream_create(NULL, &self->s) || npu_mem_alloc(100, self->s, &p) ||
+		      npu_mem_set_allocator(NULL, NULL) != -EBUSY || npu_mem_free(p) ||
+		      mine.allocs != 1 || mine.frees != 1 || npu_finalize(5000));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	OK(npu_mem_set_allocator(NULL, NULL));
 }
 
 #define THREADS 8
