@@ -475,6 +475,7 @@ static int round_trip(npu_stream s, npu_stream t)
 		later = npu_stream_sync(t, 20000);
 		err = err ? err : later;
 		npu_stream_sync(s, 20000);
+		seen(&g.left);
 	}
 	if (e.h)
 		npu_event_destroy(e);
@@ -505,6 +506,7 @@ TEST_F_TIMEOUT(ipc, each_step_fails, 300)
 		"sys:recvmsg", "sys:eventfd", "sys:thread_create", "sys:memfd_create",
 		"sys:fallocate", "sys:dup", "sys:mmap", "sys:alloc", "ioctl:notify",
 	};
+	static struct gate open = { .open = 1 };
 	struct simnpu_fault_rule r;
 	unsigned int i, nth, failed = 0;
 	npu_stream s, t;
@@ -521,7 +523,7 @@ TEST_F_TIMEOUT(ipc, each_step_fails, 300)
 			OK(npu_device_set(0));
 			OK(npu_stream_create(NULL, &s));
 			OK(npu_stream_create(NULL, &t));
-			OK(npu_stream_callback(s, gate_hold, &(struct gate){ .open = 1 }, 0));
+			OK(npu_stream_callback(s, gate_hold, &open, 0));
 			OK(npu_stream_sync(s, 10000));
 			n = fds();
 			snprintf(rule, sizeof(rule), "%s,nth=%u", steps[i], nth);
