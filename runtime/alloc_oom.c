@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/alloc.h"
+#include "runtime/pool.h"
 
 /**
  * struct hook - a function that is called
@@ -282,6 +282,23 @@ static const char *size_text(char buf[16], uint64_t bytes)
 	return buf;
 }
 
+/* Under the lock: bytes that are free in private pools. */
+static uint64_t free_in_pools(const struct rt_cache *c)
+{
+	const struct heap_segment *seg;
+	const struct heap_block *b;
+	struct hal_list *n;
+	uint64_t bytes = 0;
+
+	hal_list_for_each(n, &c->heap.segments) {
+		seg = hal_list_entry(n, struct heap_segment, node);
+		for (b = rt_group_of(seg->pool->owner) ? seg->first : NULL; b; b = b->next)
+			if (b->state == HEAP_FREE || b->state == HEAP_QUICK_FREE)
+				bytes += b->size;
+	}
+	return bytes;
+}
+
 static void figures(struct rt_cache *c, size_t size, uint32_t tried, struct npu_mem_oom *o)
 {
 	struct hal_mem_info mi = { 0 };
@@ -307,6 +324,7 @@ static void figures(struct rt_cache *c, size_t size, uint32_t tried, struct npu_
 		o->waiting += c->kind[k].wait_bytes;
 	}
 	o->largest = rt_cache_largest(c);
+	o->pools = free_in_pools(c);
 	o->limit = rt_cache_limit(c);
 	rt_trace(c, RT_TRACE_OOM, o->free, size, 0);
 	rt_bias_unlock(&c->lock);
@@ -331,10 +349,13 @@ static void tried_text(char *buf, size_t room, uint32_t tried)
 /* What the program may do about it; only what it has not done already. */
 static void hint(const struct npu_mem_oom *o)
 {
-	bool split = o->cached >= o->request && o->largest < o->request;
+	bool split = o->cached - o->pools >= o->request && o->largest < o->request;
 
 	if (o->limit < o->total && o->free >= o->request)
 		hal_hint(-ENOMEM, "raise the limit: npu_mem_set_fraction(), option mem_fraction");
+	else if (o->pools && o->pools + o->free >= o->request)
+		hal_hint(-ENOMEM, "private pools keep what is free in them: npu_mem_pool_trim(), "
+			 "NPU_MEM_POOL_USE_ON_OOM");
 	else if (split && !hal_load_relaxed(&rt_mem.growable))
 		hal_hint(-ENOMEM, "free memory is in pieces: set the option mem_growable%s",
 			 hal_load_relaxed(&rt_mem.max_split) == SIZE_MAX ?
@@ -346,7 +367,7 @@ static void hint(const struct npu_mem_oom *o)
 int rt_oom(struct rt_cache *c, size_t size, uint32_t tried, const char *op)
 {
 	char req[16], total[16], fre[16], use[16], cached[16], largest[16], wait[16], others[16];
-	char limit[32] = "", buf[16], list[64];
+	char limit[32] = "", pools[32] = "", buf[16], list[64];
 	struct npu_mem_oom o = { 0 };
 	bool called;
 
@@ -355,11 +376,13 @@ int rt_oom(struct rt_cache *c, size_t size, uint32_t tried, const char *op)
 	tried_text(list, sizeof(list), tried);
 	if (o.limit < o.total)
 		snprintf(limit, sizeof(limit), ", limit %s", size_text(buf, o.limit));
+	if (o.pools)
+		snprintf(pools, sizeof(pools), ", in pools %s", size_text(buf, o.pools));
 	hal_fail(-ENOMEM, op, "no %s on device %d: total %s, free %s%s, in use %s, cached %s "
-		 "(largest %s), waiting %s, others %s; tried%s", size_text(req, size), c->device,
+		 "(largest %s%s), waiting %s, others %s; tried%s", size_text(req, size), c->device,
 		 size_text(total, o.total), size_text(fre, o.free), limit,
 		 size_text(use, o.in_use), size_text(cached, o.cached),
-		 size_text(largest, o.largest), size_text(wait, o.waiting),
+		 size_text(largest, o.largest), pools, size_text(wait, o.waiting),
 		 size_text(others, o.others), tried ? list : " nothing");
 	hint(&o);
 	return -ENOMEM;

@@ -146,9 +146,9 @@ static struct heap_block *search_locked(struct request *r, struct rt_lane **gone
 {
 	const struct heap_fit fit = fit_for(r, r->w.key.group);
 	struct rt_cache *c = r->w.c;
-	bool any;
 	struct heap_pool *p = &r->w.lane->pool[r->w.kind];
 	struct heap_block *b;
+	bool any;
 
 	if (c->odd & RT_ODD_WAITS)
 		rt_cache_reap(c, 4);
@@ -429,7 +429,6 @@ int rt_alloc_slow(struct rt_cache *c, size_t size, uint64_t stream, void **ptr, 
 		return -ENOMEM;
 	if (rt_plug_use())
 		return rt_plug_alloc(c, size, stream, ptr, op);
-
 	if (size > RT_REQUEST_MAX)
 		return rt_oom(c, size, 0, op);
 	rt_bias_lock(&c->lock);

@@ -79,7 +79,8 @@ NPU_API int npu_mem_erase_stream(void *ptr, npu_stream stream);
  * @device: the device, or NPU_DEVICE_CURRENT
  *
  * Waits for the streams that may still use it; inside a callback, and when a stream does not come
- * to an end within the operation time-out, what is still in use stays.
+ * to an end within the operation time-out, what is still in use stays. So does what is free in
+ * private pools: npu_mem_pool_trim().
  * Return: 0, -ENODEV (no such device), -ENOMEM, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_mem_empty_cache(int device);
@@ -288,6 +289,7 @@ NPU_API int npu_mem_reset_accumulated(int device);
  * @others: bytes that this process does not hold
  * @device: the device
  * @tried: NPU_MEM_TRIED_*
+ * @pools: of @cached, bytes that lie in private pools
  */
 struct npu_mem_oom {
 	size_t size;
@@ -302,6 +304,7 @@ struct npu_mem_oom {
 	uint64_t others;
 	int device;
 	uint32_t tried;
+	uint64_t pools;
 };
 
 /** typedef npu_mem_oom_fn - is told of a request for which there was no memory */
