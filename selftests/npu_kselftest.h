@@ -16,6 +16,8 @@
  * - The library is initialised by need, whatever CONFIG_OPT_LAZY_INIT is. A test
  *   about the configuration's own default says unsetenv("NPU_LAZY_INIT"). Nor do
  *   submissions wait, whatever CONFIG_OPT_LAUNCH_BLOCKING is: NPU_LAUNCH_BLOCKING.
+ *   Of memory and files, too, the options that are yes or no are as without a
+ *   configuration.
  * - "PROGRAM GLOB" runs the tests whose FIXTURE.TEST matches, "PROGRAM -l"
  *   lists them.
  *
@@ -180,6 +182,11 @@ static inline int npu_test_main(int argc, char **argv)
 
 	setenv("NPU_LAZY_INIT", "1", 1);
 	setenv("NPU_LAUNCH_BLOCKING", "0", 1);
+	setenv("NPU_MEM_CACHING", "1", 1);
+	setenv("NPU_MEM_GROWABLE", "0", 1);
+	setenv("NPU_PINNED_LOCK_REQUIRED", "0", 1);
+	setenv("NPU_IO_URING", "1", 1);
+	setenv("NPU_IO_WINDOW", "1", 1);
 	/* a child's last lines must not be lost in a buffer */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (f = __fixture_list; f; f = f->next)

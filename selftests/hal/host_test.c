@@ -26,7 +26,7 @@ static void begin(void *arg)
 
 static int put(uint64_t s, struct outside *o)
 {
-	return hal_stream_host(s, begin, o, &o->p, PLACE);
+	return hal_stream_host(s, begin, o, &o->p, BAD_PLACE);
 }
 
 static void await(struct outside *o)
@@ -105,7 +105,7 @@ TEST_ABOUT(host, failures, NPU_CAP_HOST_TASK)
 	EXPECT_EQ(-ENOSPC, hal_stream_sync(s, LONG_MS, 0));
 	e = hal_error_last();
 	EXPECT_EQ(o.p.seq, e->seq);
-	EXPECT_EQ(PLACE, e->place);
+	EXPECT_EQ(BAD_PLACE, e->place);
 	EXPECT_STREQ("tensor 7", e->tag);
 	EXPECT_NE(NULL, strstr(e->text, "file_io"));
 	EXPECT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
