@@ -258,7 +258,7 @@ struct rt_run {
  * @runs: of a growable one, what is mapped, by address
  * @away: of one that is RT_SEGMENT_OUT: all of it
  * @point: likewise: what has to be done before it can be given back
- * @note: history's
+ * @stream: of the lane that got it, whoever has it later
  */
 struct rt_segment {
 	struct heap_segment seg;
@@ -269,7 +269,7 @@ struct rt_segment {
 	struct rt_run *runs;
 	struct heap_block *away;
 	struct hal_point point;
-	void *note;
+	uint64_t stream;
 };
 
 /**
@@ -582,6 +582,7 @@ enum rt_trace_action {
 	RT_TRACE_SEGMENT_UNMAP,
 	RT_TRACE_SNAPSHOT,
 	RT_TRACE_OOM,
+	RT_TRACE_DROP,	/* nothing of what was before is left */
 };
 
 /**

@@ -134,6 +134,7 @@ void rt_cache_drop(int d)
 	dead = c->dead;
 	sleep = c->sleep;
 	routes = c->routes;
+	rt_trace(c, RT_TRACE_DROP, 0, 0, 0);
 	hal_list_init(&segments);
 	if (!hal_list_empty(&c->heap.segments)) {
 		first = c->heap.segments.next;

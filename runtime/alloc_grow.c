@@ -186,6 +186,7 @@ static int segment_new(struct hal_context *ctx, const struct rt_want *w)
 	if (!s)
 		return hal_fail(-ENOMEM, w->op, "no memory");
 	s->kind = w->kind;
+	s->stream = w->lane->stream;
 	s->flags = RT_SEGMENT_GROWABLE;
 	err = reserve(ctx, w, s);
 	if (err) {
@@ -307,7 +308,7 @@ static int settle(const struct rt_want *w, struct heap_block *b, struct rt_run *
 	if (!err) {
 		runs_insert(s, runs);
 		c->device_allocs++;
-		rt_trace(c, RT_TRACE_SEGMENT_MAP, b->addr, b->size, w->key.stream);
+		rt_trace(c, RT_TRACE_SEGMENT_MAP, b->addr, b->size, s->stream);
 	}
 	heap_grow_end(&c->heap, b, !err);
 	rt_figures(c);
@@ -398,6 +399,7 @@ static struct rt_run *collect(struct rt_cache *c, struct rt_segment *s, struct r
 		if (!wanted(r, b, what))
 			continue;
 		r->away = heap_shrink_begin(&c->heap, b, r->addr, r->size);
+		rt_trace(c, RT_TRACE_SEGMENT_UNMAP, r->addr, r->size, s->stream);
 		b = r->away;
 		*bytes += r->size;
 		c->reserving += r->size;
@@ -453,8 +455,8 @@ static bool run_gone(struct rt_cache *c, struct rt_run *r, uint64_t life, bool d
 		if (done) {
 			run_remove(s, r);
 			c->device_frees++;
-			rt_trace(c, RT_TRACE_SEGMENT_UNMAP, r->addr, r->size,
-				 ((struct rt_lane *)s->seg.pool->owner)->stream);
+		} else {
+			rt_trace(c, RT_TRACE_SEGMENT_MAP, r->addr, r->size, s->stream);
 		}
 		heap_grow_end(&c->heap, b, !done);
 		rt_figures(c);

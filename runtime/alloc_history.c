@@ -16,10 +16,15 @@ static void note(struct rt_cache *c, enum rt_trace_action action, uint64_t addr,
 		 uint64_t stream)
 {
 	struct rt_history *h = rt_history(c);
-	struct rt_event *e = &h->event[h->end++ % h->room];
 	const struct hal_tls *t = hal_tls_peek();
+	struct rt_event *e;
 	struct timespec ts;
 
+	if (action == RT_TRACE_DROP) {
+		h->begin = h->end;
+		return;
+	}
+	e = &h->event[h->end++ % h->room];
 	clock_gettime(CLOCK_REALTIME, &ts);
 	*e = (struct rt_event){
 		.addr = addr,
@@ -41,7 +46,7 @@ void rt_history_mark(struct rt_cache *c, struct rt_past_events *p)
 	rt_trace(c, RT_TRACE_SNAPSHOT, 0, 0, 0);
 	p->serial = h->serial;
 	p->end = h->end;
-	p->at = h->end > h->room ? h->end - h->room : 0;
+	p->at = h->end - h->begin > h->room ? h->end - h->room : h->begin;
 }
 
 uint32_t rt_history_read(struct rt_cache *c, struct rt_past_events *p, struct rt_event *out,

@@ -109,6 +109,7 @@ static int adopt(const struct rt_want *w, struct rt_segment *s)
 	}
 	rt_unbook_locked(c, s->seg.size);
 	s->kind = w->kind;
+	s->stream = lane->stream;
 	heap_segment_add(&c->heap, &s->seg, &lane->pool[w->kind], plain);
 	c->device_allocs++;
 	rt_oversize(&c->oversize_segments, s->seg.size, true);
@@ -211,6 +212,7 @@ static void take_out_locked(struct rt_cache *c, struct rt_segment *s)
 	heap_settle(&c->heap, s->seg.pool);
 	s->away = heap_shrink_begin(&c->heap, s->seg.first, s->seg.base, s->seg.size);
 	s->flags |= RT_SEGMENT_OUT;
+	rt_trace(c, RT_TRACE_SEGMENT_FREE, s->seg.base, s->seg.size, s->stream);
 	if (!hal_stream_last(lane->stream, &s->point))
 		s->point.seq = 0;
 	c->reserving += s->seg.size;
@@ -220,15 +222,13 @@ static void put_back_locked(struct rt_cache *c, struct rt_segment *s)
 {
 	c->reserving -= s->seg.size;
 	s->flags &= ~RT_SEGMENT_OUT;
+	rt_trace(c, RT_TRACE_SEGMENT_ALLOC, s->seg.base, s->seg.size, s->stream);
 	heap_grow_end(&c->heap, s->away, true);
 }
 
 /* Its memory is the driver's. */
 static void gone_locked(struct rt_cache *c, struct rt_segment *s)
 {
-	const struct rt_lane *lane = s->seg.pool->owner;
-
-	rt_trace(c, RT_TRACE_SEGMENT_FREE, s->seg.base, s->seg.size, lane->stream);
 	heap_segment_del(&c->heap, &s->seg);
 	c->device_frees++;
 	rt_oversize(&c->oversize_segments, s->seg.size, false);
@@ -333,6 +333,7 @@ void rt_segment_dead_locked(struct rt_cache *c, struct heap_segment *seg)
 {
 	struct rt_segment *s = segment_of(seg);
 
+	rt_trace(c, RT_TRACE_SEGMENT_FREE, s->seg.base, s->seg.size, s->stream);
 	gone_locked(c, s);
 	s->next = c->dead;
 	c->dead = s;

@@ -83,7 +83,7 @@ static void copy_locked(const struct rt_cache *c, struct shot *s)
 				.addr = b->addr,
 				.size = b->size,
 				.requested = used ? b->requested : 0,
-				.stream = lane->stream & STREAM_MASK,
+				.stream = seg->stream & STREAM_MASK,
 				.pool = rt_group_id(lane),
 			};
 		}

@@ -31,6 +31,7 @@ struct rt_event {
  * @base: what the cache knows
  * @serial: tells one from another at the same address
  * @room: events that are kept
+ * @begin: events that were there before all that they tell of was gone
  * @end: events that have happened; the last one lies at (@end - 1) % @room
  * @event: the events
  */
@@ -38,6 +39,7 @@ struct rt_history {
 	struct rt_trace base;
 	uint64_t serial;
 	uint64_t room;
+	uint64_t begin;
 	uint64_t end;
 	struct rt_event event[];
 };

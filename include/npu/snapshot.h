@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What lies where in the cache of device memory, and how that came about: as JSON that the memory
- * viewer of PyTorch reads (pytorch.org/memory_viz, files that end in .json).
+ * viewer of PyTorch has (pytorch.org/memory_viz). The page takes it as a pickle, which python makes
+ * of it: pickle.dump(json.load(sys.stdin), sys.stdout.buffer, 4).
  *
  * {"segments": [SEGMENT...], "device_traces": [[EVENT...]...], "allocator_settings": {...}}
  *
@@ -16,6 +17,7 @@
  * actions are alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map,
  * segment_unmap, snapshot and oom.
  *
+ * A segment's stream is the one that got the memory, in events as well, whoever has inherited it.
  * Streams are numbers that JavaScript can hold: the handle's lower 53 bits.
  */
 #ifndef NPU_SNAPSHOT_H
@@ -48,7 +50,8 @@ enum npu_mem_history_mode {
  *	40 bytes. With NPU_MEM_HISTORY_OFF: 0
  *
  * What was kept before is gone, also when it fails for want of memory. Allocations take the long
- * way as long as history is kept, through a reset of the device and the end of the library, too.
+ * way as long as history is kept, through a reset of the device and the end of the library, too,
+ * which both leave nothing of what was before.
  * Return: 0, -EINVAL (unknown mode, or number of entries), -ENODEV (no such device), -ENOMEM,
  * -EOPNOTSUPP (built without), -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
