@@ -7,8 +7,7 @@ enabled DRV_SIMNPU || skip_all "needs the simulator"
 bench=$objtree/tools/npu-bench
 
 cases='submit roundtrip event start hop guard pool alloc alloc-threads alloc-trace pinned copy'
-cases="$cases file-read gemm"
-cases="$cases parked ipc init size"
+cases="$cases file-read gemm parked ipc init size"
 
 listed() {
 	is "$cases" "$("$bench" --list | awk '{ print $1 }' | tr '\n' ' ' | sed 's/ $//')"
