@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "drivers/simnpu/ipc.h"
 #include "hal/log.h"
@@ -23,6 +24,9 @@
  * @id: its number
  * @sock: where the answer comes, -1: it has come
  * @code: the answer
+ * @again: it was asked for a second time
+ * @key: by what it is asked for
+ * @at: and of which point
  * @begun: its turn has come
  * @submitted: its task is in the stream
  * @point: its task
@@ -33,6 +37,9 @@ struct wait {
 	uint64_t id;
 	int sock;
 	int code;
+	bool again;
+	char key[HAL_IPC_KEY_SIZE];
+	struct hal_point at;
 	bool begun;
 	bool submitted;
 	struct hal_point point;
@@ -286,16 +293,46 @@ static void begin(void *arg)
 	pthread_mutex_unlock(&lock);
 }
 
+static int connect_and_ask(const char *text, enum simnpu_ipc_kind kind, const struct hal_point *p,
+			   int64_t wait_ms, int *sock)
+{
+	struct simnpu_ipc_request r = {
+		.magic = SIMNPU_IPC_MAGIC, .number = 1, .kind = kind, .point = *p,
+	};
+	struct simnpu_ipc_key k;
+	int err;
+
+	if (!simnpu_ipc_parse(text, &k))
+		return simnpu_ipc_failed(-EINVAL, "not a key");
+	r.id = k.id;
+	err = simnpu_ipc_connect(&k, hal_sys_deadline(wait_ms), sock);
+	if (err)
+		return err;
+	err = hal_sys_unix_send(*sock, &r, sizeof(r), -1);
+	if (!err)
+		return 0;
+	hal_sys_close(hal_sys_get(), *sock);
+	return simnpu_ipc_failed(err == -EPIPE || err == -ECONNRESET ? -EOWNERDEAD : err,
+				 "no way to the owner of the key");
+}
+
 static void take_answer_locked(struct wait *w)
 {
 	int32_t code;
-	int err = hal_sys_unix_recv(w->sock, &code, sizeof(code), NULL);
+	int err = hal_sys_unix_recv(w->sock, &code, sizeof(code), NULL), sock;
 
 	if (err == -EAGAIN)
 		return;
-	w->code = err ? -EOWNERDEAD : code;
 	simnpu_ipc_fd_close(w->sock);
 	w->sock = -1;
+	w->code = err ? -EOWNERDEAD : code;
+	if (!err || w->again)
+		return;
+	/* who hangs up is asked again: if he has ended, he is not there then */
+	w->again = true;
+	w->code = connect_and_ask(w->key, SIMNPU_IPC_WAIT, &w->at, 0, &sock);
+	if (!w->code)
+		w->sock = simnpu_ipc_fd_note(sock);
 }
 
 /* Ends those whose turn and answer have come, and those whose task was discarded. */
@@ -318,38 +355,16 @@ static void look_at_waits(struct simnpu_ipc *ipc)
 	pthread_mutex_unlock(&lock);
 }
 
-static int connect_and_ask(const char *text, enum simnpu_ipc_kind kind, const struct hal_point *p,
-			   int *sock)
-{
-	struct simnpu_ipc_request r = {
-		.magic = SIMNPU_IPC_MAGIC, .number = 1, .kind = kind, .point = *p,
-	};
-	struct simnpu_ipc_key k;
-	int err;
-
-	if (!simnpu_ipc_parse(text, &k))
-		return simnpu_ipc_failed(-EINVAL, "not a key");
-	r.id = k.id;
-	/* who only asks does not wait for others that do */
-	err = simnpu_ipc_connect(&k, hal_sys_deadline(kind == SIMNPU_IPC_QUERY ? 0 :
-						      SIMNPU_IPC_ANSWER_MS), sock);
-	if (err)
-		return err;
-	err = hal_sys_unix_send(*sock, &r, sizeof(r), -1);
-	if (!err)
-		return 0;
-	hal_sys_close(hal_sys_get(), *sock);
-	return simnpu_ipc_failed(err == -EPIPE || err == -ECONNRESET ? -EOWNERDEAD : err,
-				 "no way to the owner of the key");
-}
-
 /* As struct hal_event_ops says. */
 int simnpu_ipc_event_ask(const char *key, const struct hal_point *p, bool wait, int *sock)
 {
-	return connect_and_ask(key, wait ? SIMNPU_IPC_WAIT : SIMNPU_IPC_QUERY, p, sock);
+	/* who only asks does not wait for others that do */
+	return wait ? connect_and_ask(key, SIMNPU_IPC_WAIT, p, SIMNPU_IPC_ANSWER_MS, sock) :
+	       connect_and_ask(key, SIMNPU_IPC_QUERY, p, 0, sock);
 }
 
-static struct wait *wait_new(struct simnpu_ipc *ipc, int sock)
+static struct wait *wait_new(struct simnpu_ipc *ipc, const char *key, const struct hal_point *at,
+			     int sock)
 {
 	struct wait *w = hal_zalloc(sizeof(*w)), *has;
 	struct hal_list *n;
@@ -369,6 +384,8 @@ static struct wait *wait_new(struct simnpu_ipc *ipc, int sock)
 		w->ipc = ipc;
 		w->id = ++last_wait;
 		w->sock = simnpu_ipc_fd_note(sock);
+		strcpy(w->key, key);
+		w->at = *at;
 		hal_list_add_tail(&waits, &w->node);
 	}
 	pthread_mutex_unlock(&lock);
@@ -387,10 +404,10 @@ int simnpu_ipc_event_wait(struct hal_stream *s, const char *key, const struct ha
 	err = simnpu_ipc_start(simnpu_device_of(s->ctx), &ipc);
 	if (err)
 		return hal_fail(err, "stream_wait", "nobody to wait for another process");
-	err = connect_and_ask(key, SIMNPU_IPC_WAIT, p, &sock);
+	err = connect_and_ask(key, SIMNPU_IPC_WAIT, p, SIMNPU_IPC_ANSWER_MS, &sock);
 	if (err)
 		return err;
-	w = wait_new(ipc, sock);
+	w = wait_new(ipc, key, p, sock);
 	if (!w) {
 		hal_sys_close(hal_sys_get(), sock);
 		return hal_fail(-ENOSPC, "stream_wait", "more than %u waits for other processes",

@@ -547,4 +547,41 @@ TEST_F_TIMEOUT(ipc, each_step_fails, 300)
 	EXPECT_LE(10, failed) TH_LOG("%u steps failed", failed);
 }
 
+/* The answer to a stream's wait does not come through: it is asked for again. */
+TEST_F(ipc, stream_asks_again)
+{
+	static const char *const lost[] = { "sys:sendmsg,nth=1", "sys:recvmsg,nth=1" };
+	static struct gate g[2];
+	struct simnpu_fault_rule r;
+	char key[NPU_IPC_KEY_SIZE];
+	npu_event mine, e;
+	npu_stream s, t;
+	int i;
+
+	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS))
+		SKIP(return, "no faults in this build");
+	OK(npu_stream_create(NULL, &s));
+	OK(npu_stream_create(NULL, &t));
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	OK(npu_ipc_export_event(mine, 0, key));
+	OK(npu_ipc_import_event(key, 0, &e));
+	for (i = 0; i < 2; i++) {
+		OK(npu_stream_callback(s, gate_hold, &g[i], 0));
+		OK(npu_event_record(mine, s));
+		OK(npu_stream_wait_event(t, e));
+		/* one that is answered: the one before has been taken in */
+		EXPECT_EQ(-EINPROGRESS, npu_event_query(e));
+		ASSERT_EQ(0, simnpu_fault_set(lost[i], NULL));
+		atomic_store(&g[i].open, 1);
+		EXPECT_EQ(0, npu_stream_sync(t, 60000)) TH_LOG("%s", lost[i]);
+		ASSERT_EQ(1, simnpu_fault_list(&r, 1));
+		EXPECT_EQ(1, r.hit);
+		simnpu_fault_clear();
+	}
+	OK(npu_event_destroy(e));
+	OK(npu_event_destroy(mine));
+	OK(npu_stream_destroy(s, 5000));
+	OK(npu_stream_destroy(t, 5000));
+}
+
 TEST_HARNESS_MAIN
