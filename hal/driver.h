@@ -410,8 +410,8 @@ struct hal_stream_ops {
  * @timestamp: the time that the last completed record noted, ns of the device's clock.
  *	[C-EVENT-1] Of two records in one stream the later is not earlier
  * @export_key: make a key, a text, of an event of hal's, by whose name others ask for it; another
- *	time the same. @flags: HAL_IPC_*. Only with NPU_CAP_IPC_EVENT, as are the next four. Return:
- *	0, -EMFILE, -ENOMEM, -EBUSY
+ *	time the same. @flags: HAL_IPC_*; with HAL_IPC_SECRET it is another key. Only with
+ *	NPU_CAP_IPC_EVENT, as are the next four. Return: 0, -EMFILE, -ENOMEM, -EBUSY
  * @allow: let processes of the user import it. Return: 0, -ENOENT (it has no key), -ENOSPC
  * @import_key: get a descriptor of what hal_ipc_event_fd() gave in the process that made the key;
  *	it is the caller's. Return: 0, -EINVAL (no key of an event), -EXDEV, -EOWNERDEAD, -ESTALE,

@@ -4,7 +4,6 @@
  */
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include "hal/internal.h"
 
@@ -49,19 +48,6 @@ static const char *const type_names[HAL_HANDLE_TYPES] = {
 	"memory", "pool",
 };
 
-static uint32_t random_seed(void)
-{
-	uint32_t r;
-
-	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != (ssize_t)sizeof(r)) {
-		uint64_t x = (hal_sys_now() ^ (uintptr_t)&r) * 0x9e3779b97f4a7c15u;
-
-		r = (uint32_t)(x >> 32);
-	}
-	/* even, and low enough for a thousand million uses of each slot */
-	return r & 0x7ffffffeu;
-}
-
 static struct hal_slot *slot_of(enum hal_handle_type type, uint32_t i)
 {
 	char *c = hal_load_acquire(&hal_handle_chunks[type][i / HAL_HANDLE_CHUNK]);
@@ -98,7 +84,8 @@ static int take_fresh_locked(enum hal_handle_type type, struct hal_slot **slot)
 			return rc;
 	}
 	if (!t->seeded) {
-		t->seed = random_seed();
+		/* even, and low enough for a thousand million uses of each slot */
+		t->seed = hal_sys_random() & 0x7ffffffeu;
 		t->seeded = true;
 	}
 	*slot = slot_of(type, i);

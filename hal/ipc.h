@@ -17,6 +17,8 @@
 
 /* Flags of an export. */
 #define HAL_IPC_ANY (1u << 0)
+/* For drivers: a key of its own that can't be guessed, for all who show it. */
+#define HAL_IPC_SECRET (1u << 1)
 
 /*
  * [C-IPC-1] A key names a byte of an allocation: who imports it gets a pointer to the same byte,
@@ -44,6 +46,9 @@ int hal_ipc_allow_event(uint64_t event, const int32_t *pids, size_t n);
  * the end of the owner, -EOWNERDEAD. It is recorded by its owner alone: -EACCES.
  */
 int hal_ipc_import_event(struct hal_context *ctx, const char *key, uint64_t *event);
+/* [C-IPC-9] The same by a descriptor: who of the user has it may import, allowed to or not. */
+int hal_ipc_export_event_fd(struct hal_context *ctx, uint64_t event, int *fd);
+int hal_ipc_import_event_fd(struct hal_context *ctx, int fd, uint64_t *event);
 
 /* For drivers, on the side of the owner. */
 bool hal_ipc_event_alive(uint64_t event);

@@ -116,6 +116,12 @@ void hal_ipc_event_recorded(struct hal_ipc_event *e, uint64_t stream, uint64_t s
 	hal_shm_store_release(&e->page->version, v);
 }
 
+static int no_file(int rc, const char *op)
+{
+	return hal_fail(rc == -EMFILE || rc == -ENFILE ? -EMFILE : -ENOMEM, op,
+			"no file for the event");
+}
+
 /* Gives the event its page. */
 static int make_page(struct hal_context *ctx, uint64_t event, struct hal_event_slot *slot)
 {
@@ -130,8 +136,7 @@ static int make_page(struct hal_context *ctx, uint64_t event, struct hal_event_s
 	if (fd >= 0)
 		mine = new_part(ctx->dev->drv, fd, PROT_READ | PROT_WRITE, &rc);
 	if (!mine)
-		return hal_fail(rc == -EMFILE || rc == -ENFILE ? -EMFILE : -ENOMEM,
-				"ipc_export_event", "no page for the event");
+		return no_file(rc, "ipc_export_event");
 	hal_spin_lock(&slot->slot.lock);
 	/* relaxed: under the lock */
 	if (hal_slot_is(&slot->slot, event) && !hal_load_relaxed(&slot->slot.obj)) {
@@ -164,25 +169,13 @@ static int find(uint64_t event, const char *op, struct hal_event_slot **slot)
 	return 0;
 }
 
-/**
- * hal_ipc_export_event() - make a key of an event
- * @ctx: a context of the device whose name is in the key
- * @event: the event, made with NPU_EVENT_IPC
- * @flags: HAL_IPC_ANY or 0
- * @key: out: HAL_IPC_KEY_SIZE bytes; empty on failure
- *
- * Return: 0, -EINVAL, -EBADF, -ESTALE, -EOPNOTSUPP, -EMFILE, -ENOMEM, -EBUSY, the device's state.
- */
-int hal_ipc_export_event(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key)
+static int make_key(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key,
+		    const char *op)
 {
-	static const char op[] = "ipc_export_event";
 	struct hal_event_slot *slot;
 	uint32_t fills;
 	int rc;
 
-	key[0] = 0;
-	if (flags & ~HAL_IPC_ANY)
-		return hal_fail(-EINVAL, op, "flags 0x%x", flags);
 	rc = hal_ipc_need(ctx->dev, NPU_CAP_IPC_EVENT, op);
 	if (!rc)
 		rc = find(event, op, &slot);
@@ -199,6 +192,56 @@ int hal_ipc_export_event(struct hal_context *ctx, uint64_t event, uint32_t flags
 		hal_driver_failed(rc, op, ctx->dev, fills);
 	}
 	return rc;
+}
+
+/**
+ * hal_ipc_export_event() - make a key of an event
+ * @ctx: a context of the device whose name is in the key
+ * @event: the event, made with NPU_EVENT_IPC
+ * @flags: HAL_IPC_ANY or 0
+ * @key: out: HAL_IPC_KEY_SIZE bytes; empty on failure
+ *
+ * Return: 0, -EINVAL, -EBADF, -ESTALE, -EOPNOTSUPP, -EMFILE, -ENOMEM, -EBUSY, the device's state.
+ */
+int hal_ipc_export_event(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key)
+{
+	static const char op[] = "ipc_export_event";
+
+	key[0] = 0;
+	if (flags & ~HAL_IPC_ANY)
+		return hal_fail(-EINVAL, op, "flags 0x%x", flags);
+	return make_key(ctx, event, flags, key, op);
+}
+
+/**
+ * hal_ipc_export_event_fd() - make a descriptor that stands for an event
+ * @ctx: a context of the device by whose name it is asked for
+ * @event: the event, made with NPU_EVENT_IPC
+ * @fd: out: the descriptor, close-on-exec; -1 on failure
+ *
+ * It is of a file with a key that nobody else knows.
+ * Return: as hal_ipc_export_event().
+ */
+int hal_ipc_export_event_fd(struct hal_context *ctx, uint64_t event, int *fd)
+{
+	static const char op[] = "ipc_export_event_fd";
+	char key[HAL_IPC_KEY_SIZE] = "";
+	int rc, file;
+
+	*fd = -1;
+	rc = make_key(ctx, event, HAL_IPC_SECRET, key, op);
+	if (rc)
+		return rc;
+	file = hal_sys_memfd_fixed("npu-event-key", sizeof(key));
+	if (file < 0)
+		return no_file(file, op);
+	rc = hal_sys_write(file, key, sizeof(key));
+	if (!rc) {
+		*fd = file;
+		return 0;
+	}
+	hal_sys_close(hal_sys_get(), file);
+	return no_file(rc, op);
 }
 
 /**
@@ -275,28 +318,22 @@ int hal_ipc_event_state(uint64_t event, const struct hal_point *p)
 
 /* ---- the other side ---------------------------------------------------------------------- */
 
-/**
- * hal_ipc_import_event() - get the event that a key names
- * @ctx: a context of the device that the key is of
- * @key: the key
- * @event: out: its handle, 0 on failure
- *
- * Return: 0, -EINVAL, -EXDEV, -EOWNERDEAD, -ESTALE, -EACCES, -ETIMEDOUT, -ENOSPC, -ENOMEM, -EMFILE,
- * -EOPNOTSUPP, the device's state.
- */
-int hal_ipc_import_event(struct hal_context *ctx, const char *key, uint64_t *event)
+static int can_import(struct hal_context *ctx, uint64_t *event, const char *op)
 {
-	static const char op[] = "ipc_import_event";
+	int rc;
+
+	*event = 0;
+	rc = hal_ipc_need(ctx->dev, NPU_CAP_IPC_EVENT, op);
+	return rc ? rc : hal_device_usable(ctx->dev, op);
+}
+
+/* The event that a key names. */
+static int import(struct hal_context *ctx, const char *key, uint64_t *event, const char *op)
+{
 	struct hal_ipc_event *e;
 	uint32_t fills;
 	int rc, fd = -1;
 
-	*event = 0;
-	rc = hal_ipc_need(ctx->dev, NPU_CAP_IPC_EVENT, op);
-	if (!rc)
-		rc = hal_device_usable(ctx->dev, op);
-	if (rc)
-		return rc;
 	if (strnlen(key, HAL_IPC_KEY_SIZE) == HAL_IPC_KEY_SIZE)
 		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "longer than any key");
 	fills = hal_fills();
@@ -313,6 +350,53 @@ int hal_ipc_import_event(struct hal_context *ctx, const char *key, uint64_t *eve
 	if (rc)
 		hal_ipc_event_put(e);
 	return rc;
+}
+
+/**
+ * hal_ipc_import_event() - get the event that a key names
+ * @ctx: a context of the device that the key is of
+ * @key: the key
+ * @event: out: its handle, 0 on failure
+ *
+ * Return: 0, -EINVAL, -EXDEV, -EOWNERDEAD, -ESTALE, -EACCES, -ETIMEDOUT, -ENOSPC, -ENOMEM, -EMFILE,
+ * -EOPNOTSUPP, the device's state.
+ */
+int hal_ipc_import_event(struct hal_context *ctx, const char *key, uint64_t *event)
+{
+	static const char op[] = "ipc_import_event";
+	int rc = can_import(ctx, event, op);
+
+	return rc ? rc : import(ctx, key, event, op);
+}
+
+/**
+ * hal_ipc_import_event_fd() - get the event that a descriptor stands for
+ * @ctx: a context of the device by whose name it is asked for
+ * @fd: the descriptor; stays the caller's
+ * @event: out: its handle, 0 on failure
+ *
+ * Return: as hal_ipc_import_event().
+ */
+int hal_ipc_import_event_fd(struct hal_context *ctx, int fd, uint64_t *event)
+{
+	static const char op[] = "ipc_import_event_fd";
+	int rc = can_import(ctx, event, op);
+	char key[HAL_IPC_KEY_SIZE];
+	uint64_t size;
+	void *p;
+
+	if (rc)
+		return rc;
+	if (!hal_sys_is_fixed(fd, &size) || size != sizeof(key))
+		return hal_fail_at(-EINVAL, op, ctx->dev, 0, "descriptor %d is none of an event",
+				   fd);
+	rc = hal_sys_mmap(hal_sys_get(), sizeof(key), PROT_READ, MAP_SHARED, fd, 0, &p);
+	if (rc)
+		return hal_fail_at(rc == -EACCES ? -EINVAL : rc, op, ctx->dev, 0,
+				   "descriptor %d can't be read", fd);
+	memcpy(key, p, sizeof(key));
+	hal_sys_munmap(hal_sys_get(), p, sizeof(key));
+	return import(ctx, key, event, op);
 }
 
 /* The last record; 0: it is done. */

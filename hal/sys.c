@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -654,6 +655,18 @@ void hal_sys_dlclose(void *handle)
 {
 	if (handle)
 		sys()->dlclose(handle);
+}
+
+uint32_t hal_sys_random(void)
+{
+	uint32_t r;
+
+	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != (ssize_t)sizeof(r)) {
+		uint64_t x = (hal_sys_now() ^ (uintptr_t)&r) * 0x9e3779b97f4a7c15u;
+
+		r = (uint32_t)(x >> 32);
+	}
+	return r;
 }
 
 /* CLOCK_MONOTONIC, ns. */

@@ -162,6 +162,9 @@ int hal_sys_dlopen(const char *path, void **handle);
 int hal_sys_dlsym(void *handle, const char *name, void **sym);
 void hal_sys_dlclose(void *handle);
 
+/* Random bits, as good as they are to be had at once. */
+uint32_t hal_sys_random(void);
+
 /* CLOCK_MONOTONIC, ns. */
 uint64_t hal_sys_now(void);
 /* now + milliseconds; negative: UINT64_MAX, for ever. */

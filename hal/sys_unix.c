@@ -233,7 +233,7 @@ int hal_sys_poll(struct pollfd *fds, unsigned int n, uint64_t deadline_ns)
 /**
  * hal_sys_memfd_fixed() - make a file in memory that nobody can make shorter
  * @name: for /proc
- * @size: its bytes, whole pages; they have room
+ * @size: its bytes; they have room
  *
  * So it can be mapped by who does not trust who made it.
  * Return: a descriptor, -ENOMEM, or another negative errno.

@@ -178,10 +178,13 @@ ABSENT_OUT("IPC", "ipc_import", ptr, NULL, npu_ipc_import(const char *key, int d
 ABSENT("IPC", "ipc_close", npu_ipc_close(void *ptr))
 ABSENT_OUT("IPC", "ipc_export_event", key, 0,
 	   npu_ipc_export_event(npu_event event, uint32_t flags, char *key))
+ABSENT_OUT("IPC", "ipc_export_event_fd", fd, -1, npu_ipc_export_event_fd(npu_event event, int *fd))
 ABSENT("IPC", "ipc_allow_event",
        npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t count))
 ABSENT_HANDLE("IPC", "ipc_import_event", event,
 	      npu_ipc_import_event(const char *key, int device, npu_event *event))
+ABSENT_HANDLE("IPC", "ipc_import_event_fd", event,
+	      npu_ipc_import_event_fd(int fd, int device, npu_event *event))
 
 /* ---- files and weights ---------------------------------------------------------------------- */
 

@@ -92,6 +92,25 @@ NPU_API int npu_ipc_export_event(npu_event event, uint32_t flags, char *key)
 	return err;
 }
 
+NPU_API int npu_ipc_export_event_fd(npu_event event, int *fd)
+{
+	static const char op[] = "ipc_export_event_fd";
+	struct hal_context *ctx;
+	int err;
+
+	if (!fd)
+		return hal_fail(-EINVAL, op, "fd is NULL");
+	*fd = -1;
+	err = rt_enter(op);
+	if (!err)
+		err = rt_context_get_current(op, &ctx);
+	if (err)
+		return err;
+	err = hal_ipc_export_event_fd(ctx, event.h, fd);
+	hal_context_put(ctx);
+	return err;
+}
+
 NPU_API int npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t count)
 {
 	int err = rt_enter("ipc_allow_event");
@@ -103,25 +122,40 @@ NPU_API int npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t cou
 	return hal_ipc_allow_event(event.h, pids, count);
 }
 
-NPU_API int npu_ipc_import_event(const char *key, int device, npu_event *event)
+/* By a key, or if that is NULL by a descriptor. */
+static int import_event(const char *key, int fd, int device, npu_event *event, const char *op)
 {
-	static const char op[] = "ipc_import_event";
+	uint32_t life = hal_load_relaxed(&rt.life);
 	struct hal_context *ctx;
-	uint32_t life;
 	int err;
 
-	err = rt_enter_handle(op, event, "event");
-	if (err)
-		return err;
-	life = hal_load_relaxed(&rt.life);
-	if (!key)
-		return hal_fail(-EINVAL, op, "key is NULL");
 	err = context_of(device, op, &ctx);
 	if (err)
 		return err;
-	err = hal_ipc_import_event(ctx, key, &event->h);
+	err = key ? hal_ipc_import_event(ctx, key, &event->h) :
+	      hal_ipc_import_event_fd(ctx, fd, &event->h);
 	hal_context_put(ctx);
 	return err ? err : rt_event_made(life, event, op);
+}
+
+NPU_API int npu_ipc_import_event(const char *key, int device, npu_event *event)
+{
+	static const char op[] = "ipc_import_event";
+	int err = rt_enter_handle(op, event, "event");
+
+	if (err)
+		return err;
+	if (!key)
+		return hal_fail(-EINVAL, op, "key is NULL");
+	return import_event(key, -1, device, event, op);
+}
+
+NPU_API int npu_ipc_import_event_fd(int fd, int device, npu_event *event)
+{
+	static const char op[] = "ipc_import_event_fd";
+	int err = rt_enter_handle(op, event, "event");
+
+	return err ? err : import_event(NULL, fd, device, event, op);
 }
 
 NPU_API int npu_ipc_close(void *ptr)

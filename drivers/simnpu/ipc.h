@@ -80,6 +80,7 @@ struct simnpu_ipc_key {
  * @event: the event
  * @offset: of the byte that the key names
  * @any: for all processes of the user
+ * @secret: its id can't be guessed, and is told to nobody but who exports it
  * @at: memory: where these find it, as long as it is exported
  * @count: processes that may have it
  * @pids: these
@@ -92,6 +93,7 @@ struct simnpu_exported {
 	uint64_t event;
 	uint64_t offset;
 	bool any;
+	bool secret;
 	struct simnpu_ipc_place at;
 	uint32_t count;
 	pid_t pids[SIMNPU_IPC_PIDS];

@@ -94,15 +94,15 @@ static void wake(struct simnpu_ipc *ipc)
 
 /* ---- the owner's side ------------------------------------------------------------------ */
 
-/* What an event was exported as; id 0: under any. */
-static struct simnpu_exported *find_event_locked(uint64_t event, uint32_t id)
+/* What an event was exported as; id 0: under any, secret or not. */
+static struct simnpu_exported *find_event_locked(uint64_t event, bool secret, uint32_t id)
 {
 	struct simnpu_exported *x;
 	struct hal_list *n;
 
 	hal_list_for_each(n, &events) {
 		x = hal_list_entry(n, struct simnpu_exported, node);
-		if (id ? x->id == id : x->event == event)
+		if (id ? x->id == id : x->event == event && x->secret == secret)
 			return x;
 	}
 	return NULL;
@@ -127,6 +127,16 @@ static void purge_locked(void)
 	}
 }
 
+static uint32_t new_id_locked(bool secret)
+{
+	uint32_t id;
+
+	do {
+		id = (secret ? hal_sys_random() : ++last_event) | SIMNPU_IPC_EVENT;
+	} while (find_event_locked(0, secret, id));
+	return id;
+}
+
 /* As struct hal_event_ops says. */
 int simnpu_ipc_event_export(struct hal_context *ctx, uint64_t event, uint32_t flags, char *key)
 {
@@ -140,17 +150,18 @@ int simnpu_ipc_event_export(struct hal_context *ctx, uint64_t event, uint32_t fl
 				ctx->dev->ordinal);
 	}
 	pthread_mutex_lock(&lock);
-	x = find_event_locked(event, 0);
+	x = find_event_locked(event, flags & HAL_IPC_SECRET, 0);
 	if (!x) {
 		purge_locked();
 		x = new;
 		new = NULL;
 		x->ipc = ipc;
 		x->event = event;
-		x->id = ++last_event | SIMNPU_IPC_EVENT;
+		x->secret = flags & HAL_IPC_SECRET;
+		x->id = new_id_locked(x->secret);
 		hal_list_add_tail(&events, &x->node);
 	}
-	x->any |= flags & HAL_IPC_ANY;
+	x->any |= flags & (HAL_IPC_ANY | HAL_IPC_SECRET);
 	simnpu_ipc_text(x, key);
 	pthread_mutex_unlock(&lock);
 	free(new);
@@ -163,7 +174,7 @@ int simnpu_ipc_event_allow(uint64_t event, const int32_t *pids, size_t n)
 	int err;
 
 	pthread_mutex_lock(&lock);
-	x = find_event_locked(event, 0);
+	x = find_event_locked(event, false, 0);
 	err = x ? simnpu_ipc_admit(x, pids, n) : -ENOENT;
 	pthread_mutex_unlock(&lock);
 	return err == -ENOENT ? hal_fail(err, "ipc_allow", "no key was made of event 0x%llx",
@@ -218,7 +229,7 @@ bool simnpu_ipc_event_serve(struct simnpu_ipc *ipc, const struct simnpu_ipc_requ
 	int code;
 
 	pthread_mutex_lock(&lock);
-	x = find_event_locked(0, r->id);
+	x = find_event_locked(0, false, r->id);
 	code = !x ? -ESTALE : simnpu_ipc_may(x, pid) ? 0 : -EACCES;
 	if (x)
 		event = x->event;

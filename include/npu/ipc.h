@@ -133,6 +133,29 @@ NPU_API int npu_ipc_allow_event(npu_event event, const int32_t *pids, size_t cou
  */
 NPU_API int npu_ipc_import_event(const char *key, int device, npu_event *event);
 
+/**
+ * npu_ipc_export_event_fd() - make a descriptor that stands for an event
+ * @event: the event, made with NPU_EVENT_IPC; it need not be recorded yet
+ * @fd: out: the descriptor, close-on-exec, the caller's; -1 on failure
+ *
+ * To be given to other processes of this user (SCM_RIGHTS). Who has it may import the event,
+ * whether npu_ipc_allow_event() has named him or not, and it lets nobody import a key. Closing it
+ * takes nothing from those who have imported it. It is good as long as a key of the event would be.
+ * Return: as npu_ipc_export_event(); -EINVAL, too, for @fd NULL.
+ */
+NPU_API int npu_ipc_export_event_fd(npu_event event, int *fd);
+
+/**
+ * npu_ipc_import_event_fd() - get the event that a descriptor stands for
+ * @fd: from npu_ipc_export_event_fd(), of another process or of this one; it stays the caller's
+ * @device: the device, which must be that which was current there; -1: the current one
+ * @event: out: the event, 0 on failure; npu_event_destroy() gives it back
+ *
+ * The event is as one of npu_ipc_import_event().
+ * Return: as npu_ipc_import_event(); -EINVAL for a descriptor of anything else, or none.
+ */
+NPU_API int npu_ipc_import_event_fd(int fd, int device, npu_event *event);
+
 #ifdef __cplusplus
 }
 #endif

@@ -96,8 +96,10 @@
 	NEED(npu_ipc_import, alone(npu_ipc_import("x", 0, &obj.out)))			\
 	NEED(npu_ipc_close, npu_ipc_close(NULL))					\
 	NEED(npu_ipc_export_event, alone(npu_ipc_export_event(obj.e, 0, obj.key)))	\
+	NEED(npu_ipc_export_event_fd, alone(npu_ipc_export_event_fd(obj.e, &obj.fd)))	\
 	NEED(npu_ipc_allow_event, allow_event())					\
 	NEED(npu_ipc_import_event, alone(npu_ipc_import_event("x", 0, &obj.e_out)))	\
+	NEED(npu_ipc_import_event_fd, alone(npu_ipc_import_event_fd(0, 0, &obj.e_out)))	\
 	NEED(npu_malloc, npu_malloc(64, 0, &obj.out))					\
 	NEED(npu_free, npu_free(NULL))							\
 	NEED(npu_malloc_host, npu_malloc_host(64, 0, &obj.out))				\

@@ -85,6 +85,7 @@ static const struct answer {
 	{ "npu_ipc_export", MEMORY }, { "npu_ipc_allow", MEMORY }, { "npu_ipc_import", SAME },
 	{ "npu_ipc_close", SAME }, { "npu_ipc_export_event", SAME },
 	{ "npu_ipc_allow_event", SAME }, { "npu_ipc_import_event", SAME },
+	{ "npu_ipc_export_event_fd", SAME }, { "npu_ipc_import_event_fd", SAME },
 	{ "npu_malloc", WORK }, { "npu_malloc_host", WORK }, { "npu_host_register", WORK },
 	{ "npu_free", MEMORY }, { "npu_free_host", MEMORY }, { "npu_host_unregister", MEMORY },
 	{ "npu_pointer_get_info", SAME }, { "npu_mem_set_safe", MEMORY },

@@ -168,6 +168,134 @@ TEST_F(ipc, refused)
 	OK(npu_event_destroy(plain));
 }
 
+/* [C-IPC-9] Who has the descriptor may have the event, whom the list leaves out, too. */
+TEST_F(ipc, by_descriptor)
+{
+	char key[NPU_IPC_KEY_SIZE];
+	npu_event e, again, none;
+	npu_stream s;
+	int fd;
+
+	OK(npu_stream_create(NULL, &s));
+	ASSERT_EQ(0, ask(&self->a, EVENT, 0));
+	memcpy(key, self->a.r.key, sizeof(key));
+	ASSERT_EQ(0, ask(&self->a, EVENT_EXPORT_FD, 0));
+	fd = fd_take(self->a.fds);
+	OK(npu_ipc_import_event_fd(fd, 0, &e));
+	OK(npu_ipc_import_event_fd(fd, -1, &again));
+	ASSERT_EQ(0, fd_send(self->b.fds, fd));
+	ASSERT_EQ(0, ask(&self->b, EVENT_IMPORT_FD, 0));
+	/* the key is as it was */
+	EXPECT_EQ(-EACCES, npu_ipc_import_event(key, 0, &none));
+	EXPECT_EQ(0, npu_event_query(e));
+	ASSERT_EQ(0, ask(&self->a, HOLD, 0));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	EXPECT_EQ(-EINPROGRESS, npu_event_query(e));
+	EXPECT_EQ(-EINPROGRESS, npu_event_query(again));
+	EXPECT_EQ(-EINPROGRESS, ask(&self->b, QUERY, 0));
+	OK(npu_stream_wait_event(s, e));
+	ASSERT_EQ(0, ask(&self->b, WAIT, 0));
+	OK(npu_event_destroy(again));
+	ASSERT_EQ(0, ask(&self->a, OPEN, 0));
+	EXPECT_EQ(0, npu_event_sync(e, 60000));
+	EXPECT_EQ(0, npu_stream_sync(s, 60000));
+	EXPECT_EQ(0, ask(&self->b, STREAM_SYNC, 60000));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_export_event_fd(e, &(int){ 0 }));
+	ASSERT_EQ(0, ask(&self->a, DESTROY, 0));
+	EXPECT_EQ(-ESTALE, npu_ipc_import_event_fd(fd, 0, &none));
+	EXPECT_EQ(0, none.h);
+	close(fd);
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+}
+
+/* Its owner is killed: what was imported learns of it, and nothing is imported any more. */
+TEST_F(ipc, by_descriptor_owner_killed)
+{
+	npu_event e, none;
+	npu_stream s;
+	int fd;
+
+	OK(npu_stream_create(NULL, &s));
+	ASSERT_EQ(0, ask(&self->a, EVENT, 0));
+	ASSERT_EQ(0, ask(&self->a, EVENT_EXPORT_FD, 0));
+	fd = fd_take(self->a.fds);
+	OK(npu_ipc_import_event_fd(fd, 0, &e));
+	ASSERT_EQ(0, ask(&self->a, HOLD, 0));
+	ASSERT_EQ(0, ask(&self->a, RECORD, 0));
+	OK(npu_stream_wait_event(s, e));
+	peer_kill(&self->a);
+	EXPECT_EQ(-EOWNERDEAD, npu_stream_sync(s, 60000));
+	EXPECT_EQ(-EOWNERDEAD, npu_event_sync(e, -1));
+	EXPECT_EQ(-EOWNERDEAD, npu_ipc_import_event_fd(fd, 0, &none));
+	close(fd);
+	OK(npu_event_destroy(e));
+	OK(npu_stream_destroy(s, 5000));
+	ASSERT_TRUE(peer_start(&self->a));
+}
+
+/* A file in memory of that size, that nobody can make shorter. */
+static int sealed(size_t size, const char *text)
+{
+	int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (ftruncate(fd, (off_t)size) || pwrite(fd, text, strlen(text), 0) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return -1;
+	return fd;
+}
+
+TEST_F(ipc, descriptors_refused)
+{
+	int32_t pid = self->b.pid;
+	npu_event e, plain, mine;
+	int fd, wrong[5], p[2];
+	unsigned int i;
+	char path[40];
+
+	OK(npu_event_create(0, &plain));
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event_fd(mine, NULL));
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event_fd(plain, &fd));
+	EXPECT_EQ(-1, fd);
+	EXPECT_EQ(-EINVAL, npu_ipc_export_event_fd((npu_event){ 0 }, &fd));
+	OK(npu_ipc_export_event_fd(mine, &fd));
+	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
+	/* it is no key */
+	EXPECT_EQ(-ENOENT, npu_ipc_allow_event(mine, &pid, 1));
+	/* this process's own */
+	OK(npu_ipc_import_event_fd(fd, 0, &e));
+	EXPECT_EQ(0, npu_event_query(e));
+	OK(npu_event_destroy(e));
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event_fd(fd, 0, NULL));
+	EXPECT_EQ(-EXDEV, npu_ipc_import_event_fd(fd, 1, &e));
+	EXPECT_EQ(-ENODEV, npu_ipc_import_event_fd(fd, 2, &e));
+	/* none, and of something else */
+	ASSERT_EQ(0, pipe2(p, O_CLOEXEC));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	wrong[0] = sealed(4096, "");
+	wrong[1] = sealed(NPU_IPC_KEY_SIZE, "not a key");
+	wrong[2] = sealed(NPU_IPC_KEY_SIZE, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+					    "xxxxxxxxxxxx");
+	wrong[3] = memfd_create("x", MFD_CLOEXEC);
+	wrong[4] = open(path, O_WRONLY | O_CLOEXEC);
+	ASSERT_EQ(0, ftruncate(wrong[3], NPU_IPC_KEY_SIZE));
+	for (i = 0; i < 5; i++) {
+		EXPECT_LE(0, wrong[i]);
+		EXPECT_EQ(-EINVAL, npu_ipc_import_event_fd(wrong[i], 0, &e)) TH_LOG("%u", i);
+		EXPECT_EQ(0, e.h);
+		close(wrong[i]);
+	}
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event_fd(p[0], 0, &e));
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event_fd(-1, 0, &e));
+	close(p[0]);
+	close(p[1]);
+	close(fd);
+	EXPECT_EQ(-EINVAL, npu_ipc_import_event_fd(fd, 0, &e));
+	OK(npu_event_destroy(mine));
+	OK(npu_event_destroy(plain));
+}
+
 /* This process's own: the same as of another one. */
 TEST_F(ipc, of_this_process)
 {
@@ -432,6 +560,7 @@ TEST_F(ipc, a_private_device)
 {
 	char key[NPU_IPC_KEY_SIZE] = "x";
 	npu_event e, mine;
+	int fd;
 
 	setenv("NPU_SIMNPU_INSTANCE", "", 1);
 	OK(npu_event_create(NPU_EVENT_IPC, &mine));
@@ -439,6 +568,9 @@ TEST_F(ipc, a_private_device)
 	EXPECT_EQ(0, key[0]);
 	EXPECT_NE(NULL, strstr(last_error().hint, "simnpu_instance"));
 	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_import_event("ipc-test:0:0:1:80000001", 0, &e));
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_export_event_fd(mine, &fd));
+	EXPECT_EQ(-1, fd);
+	EXPECT_EQ(-EOPNOTSUPP, npu_ipc_import_event_fd(0, 0, &e));
 	/* it is an event all the same */
 	OK(npu_event_record(mine, (npu_stream){ 0 }));
 	EXPECT_EQ(0, npu_event_sync(mine, 5000));
@@ -545,6 +677,43 @@ TEST_F_TIMEOUT(ipc, each_step_fails, 300)
 		}
 	}
 	EXPECT_LE(10, failed) TH_LOG("%u steps failed", failed);
+}
+
+/* The same of descriptors, call by call. */
+TEST_F(ipc, descriptor_steps_fail)
+{
+	static const char *const steps[] = { "sys:memfd_create", "sys:fallocate", "sys:write" };
+	struct simnpu_fault_rule r;
+	npu_event mine, e;
+	unsigned int i;
+	char rule[64];
+	int n, fd, good;
+
+	if (!IS_ENABLED(CONFIG_SIMNPU_FAULTS))
+		SKIP(return, "no faults in this build");
+	OK(npu_event_create(NPU_EVENT_IPC, &mine));
+	/* the page, and the thread that answers */
+	OK(npu_ipc_export_event_fd(mine, &good));
+	n = fds();
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		snprintf(rule, sizeof(rule), "%s,nth=1", steps[i]);
+		ASSERT_EQ(0, simnpu_fault_set(rule, NULL));
+		EXPECT_EQ(i ? -ENOMEM : -EMFILE, npu_ipc_export_event_fd(mine, &fd))
+			TH_LOG("%s", rule);
+		ASSERT_EQ(1, simnpu_fault_list(&r, 1));
+		EXPECT_EQ(1, r.hit);
+		simnpu_fault_clear();
+		EXPECT_EQ(-1, fd);
+		EXPECT_EQ(n, fds());
+	}
+	ASSERT_EQ(0, simnpu_fault_set("sys:mmap,nth=1", NULL));
+	EXPECT_EQ(-ENOMEM, npu_ipc_import_event_fd(good, 0, &e));
+	EXPECT_EQ(0, e.h);
+	simnpu_fault_clear();
+	OK(npu_ipc_import_event_fd(good, 0, &e));
+	OK(npu_event_destroy(e));
+	close(good);
+	OK(npu_event_destroy(mine));
 }
 
 /* The answer to a stream's wait does not come through: it is asked for again. */

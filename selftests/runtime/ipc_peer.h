@@ -26,7 +26,8 @@
 enum todo {
 	MALLOC, FREE, FILL, CHECK, EXPORT, ALLOW, IMPORT, CLOSE, DELAY, FRACTION, BLOCK, END,
 	/* of its event, and of its stream, which HOLD holds until OPEN */
-	EVENT, EVENT_ALLOW, EVENT_IMPORT, DESTROY, RECORD, QUERY, SYNC, WAIT,
+	EVENT, EVENT_ALLOW, EVENT_IMPORT, EVENT_EXPORT_FD, EVENT_IMPORT_FD,
+	DESTROY, RECORD, QUERY, SYNC, WAIT,
 	HOLD, OPEN, FAIL, ABORT, STREAM_QUERY, STREAM_SYNC,
 	/* memory without an address, by a descriptor */
 	VM_CREATE, VM_EXPORT, VM_IMPORT, VM_DESTROY,
@@ -107,6 +108,23 @@ static unsigned int mines;
 static npu_event event;
 static npu_stream stream;
 static struct gate gate;
+static int fd_socket;
+
+static int obey_event_fd(const struct order *o)
+{
+	int fd, rc;
+
+	if (o->todo == EVENT_IMPORT_FD) {
+		fd = fd_take(fd_socket);
+		rc = npu_ipc_import_event_fd(fd, (int)o->n, &event);
+	} else {
+		rc = npu_ipc_export_event_fd(event, &fd);
+		if (!rc)
+			rc = fd_send(fd_socket, fd);
+	}
+	close(fd);
+	return rc;
+}
 
 static int obey_event(const struct order *o, struct reply *r)
 {
@@ -123,6 +141,9 @@ static int obey_event(const struct order *o, struct reply *r)
 		return npu_ipc_allow_event(event, &pid, 1);
 	case EVENT_IMPORT:
 		return npu_ipc_import_event(o->key, (int)o->n, &event);
+	case EVENT_EXPORT_FD:
+	case EVENT_IMPORT_FD:
+		return obey_event_fd(o);
 	case DESTROY:
 		return npu_event_destroy(event);
 	case RECORD:
@@ -157,7 +178,6 @@ static int obey_event(const struct order *o, struct reply *r)
 }
 
 static npu_vm_memory vm;
-static int fd_socket;
 
 static int obey_vm(const struct order *o)
 {
