@@ -274,7 +274,7 @@ struct rt_segment {
 
 /**
  * struct rt_cache - the cache of a device; one for each ordinal, never freed
- * @lock: Protects: all below but @rescue and @device
+ * @lock: Protects: all below but @rescue, @leaving and @device
  * @odd: RT_ODD_*: why the short way is not enough
  * @last: the lane that was asked last, of no private pool; NULL: none
  * @kind: figures
@@ -307,6 +307,7 @@ struct rt_segment {
  * @routes: which requests go to private pools, the latest first
  * @device: the ordinal
  * @rescue: Protects: nothing; who gives memory back for want of it does so alone
+ * @leaving: threads that have taken out memory, and give it back to the driver
  */
 struct rt_cache {
 	struct rt_bias lock;
@@ -342,6 +343,7 @@ struct rt_cache {
 	struct rt_route *routes;
 	int device;
 	pthread_mutex_t rescue;
+	_Atomic uint32_t leaving;
 } __attribute__((aligned(2 * HAL_CACHELINE)));
 
 /* rt_cache.odd */
@@ -555,6 +557,8 @@ void rt_unbook_locked(struct rt_cache *c, size_t bytes);
 int rt_limit_reached(const struct rt_want *w);
 /* Whether a point has completed, waited for until then; inside a callback nothing is waited for. */
 bool rt_point_wait(const struct hal_point *p, uint64_t deadline);
+/* Waits until threads that are counted are done, for as long as an operation may take. */
+void rt_wait_none(_Atomic uint32_t *count);
 
 /* ---- alloc_grow.c ---- */
 

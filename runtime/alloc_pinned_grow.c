@@ -29,6 +29,9 @@ struct request {
 	const char *op;
 };
 
+/* Threads that have taken out memory, and give it back to the driver. */
+static _Atomic uint32_t leaving;
+
 /* A statistic of which there is so much less. */
 void rt_stat_sub(struct npu_mem_stat *s, uint64_t n)
 {
@@ -108,12 +111,16 @@ static uint64_t give_back(struct rt_pinned *p, struct rt_pinned_segment *out)
 uint64_t rt_pinned_release(struct rt_pinned *p, uint64_t keep)
 {
 	struct rt_pinned_segment *out;
+	uint64_t bytes;
 
+	atomic_fetch_add(&leaving, 1);
 	hal_spin_lock(&p->lock);
 	rt_pinned_reap(p, UINT32_MAX);
 	out = take_out_locked(p, keep);
 	hal_spin_unlock(&p->lock);
-	return give_back(p, out);
+	bytes = give_back(p, out);
+	atomic_fetch_sub(&leaving, 1);
+	return bytes;
 }
 
 /* Counts bytes that are on their way; false: the limit does not allow them. */
@@ -245,14 +252,17 @@ static bool release_all(void)
 {
 	int d, end = hal_load_acquire(&rt_pinned_end);
 	struct rt_pinned *p;
-	uint64_t bytes = 0;
+	bool any;
 
+	/* before: what others give back is had as well */
+	any = atomic_load(&leaving);
 	for (d = 0; d < end; d++) {
 		p = hal_load_acquire(&rt_pinned_all[d]);
 		if (p)
-			bytes += rt_pinned_release(p, 0);
+			any |= rt_pinned_release(p, 0) != 0;
 	}
-	return bytes;
+	rt_wait_none(&leaving);
+	return any;
 }
 
 /* Waits for the streams that use freed blocks. Return: whether some are free. */

@@ -311,6 +311,9 @@ static bool release_all(struct request *r)
 	r->tried |= NPU_MEM_TRIED_RELEASE;
 	freed = rt_release(c, &what);
 	pthread_mutex_unlock(&c->rescue);
+	/* they may wait for streams, perhaps for this one */
+	if (!hal_in_callback())
+		rt_wait_none(&c->leaving);
 	rt_bias_lock(&c->lock);
 	c->rescued_release += freed;
 	c->retries++;

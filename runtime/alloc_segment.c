@@ -6,6 +6,7 @@
  * and goes to the driver once the streams that used it last have done all that they had been told
  * until then.
  */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "hal/point.h"
@@ -185,6 +186,14 @@ bool rt_point_wait(const struct hal_point *p, uint64_t deadline)
 	return !p->seq || !hal_point_drain(p, rt_time_left(deadline));
 }
 
+void rt_wait_none(_Atomic uint32_t *count)
+{
+	uint64_t deadline = hal_sys_deadline(hal_option_int(rt_options, "op_timeout_ms"));
+
+	while (atomic_load(count) && hal_sys_now() < deadline)
+		sched_yield();
+}
+
 bool rt_release_of(const struct rt_release *what, const struct rt_lane *lane)
 {
 	const struct rt_group *g = rt_group_of(lane);
@@ -319,11 +328,13 @@ uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
 	bool more = false;
 
 	rt_record_save(&before);
+	atomic_fetch_add(&c->leaving, 1);
 	do {
 		got = release(c, &left, deadline, &more);
 		bytes += got;
 		left.bytes -= got < left.bytes ? got : left.bytes;
 	} while (more && got && left.bytes);
+	atomic_fetch_sub(&c->leaving, 1);
 	rt_record_restore(&before);
 	return bytes;
 }

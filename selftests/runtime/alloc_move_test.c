@@ -140,4 +140,85 @@ TEST_F(move, all_is_given_back)
 	EXPECT_EQ(0, reserved());
 }
 
+/* ---- on its way to the driver --------------------------------------------------------------- */
+
+static _Atomic int asked;
+
+static int note_asked(int device, size_t size, void *arg)
+{
+	(void)device;
+	(void)size;
+	(void)arg;
+	atomic_store(&asked, 1);
+	return 0;
+}
+
+static void *empty_cache(void *arg)
+{
+	*(int *)arg = npu_mem_empty_cache(0);
+	return NULL;
+}
+
+struct want {
+	npu_stream s;
+	void *ptr;
+	int err;
+};
+
+static void *want_much(void *arg)
+{
+	struct want *w = arg;
+
+	w->err = npu_mem_alloc(160 * MIB, w->s, &w->ptr);
+	return NULL;
+}
+
+/* What another thread is giving back is waited for, not missed. */
+static void wait_for_leaving(struct __test_metadata *_metadata, npu_stream s, npu_stream other)
+{
+	struct want w = { .s = other };
+	struct gate g = { 0 };
+	pthread_t giver, taker;
+	uint64_t id;
+	void *p;
+	int err;
+
+	atomic_store(&asked, 0);
+	OK(npu_mem_alloc(160 * MIB, s, &p));
+	OK(npu_stream_callback(s, gate_hold, &g, 0));
+	OK(npu_mem_free(p));
+	OK(npu_mem_add_reclaim(note_asked, NULL, &id));
+	ASSERT_EQ(0, pthread_create(&giver, NULL, empty_cache, &err));
+	while (reserved() == 160 * MIB)
+		usleep(1000);
+	ASSERT_EQ(0, pthread_create(&taker, NULL, want_much, &w));
+	while (!atomic_load(&asked))
+		usleep(1000);
+	/* whoever is sooner: it has to be had */
+	usleep(20000);
+	atomic_store(&g.open, 1);
+	pthread_join(taker, NULL);
+	pthread_join(giver, NULL);
+	EXPECT_EQ(0, err);
+	EXPECT_EQ(0, w.err);
+	EXPECT_EQ(160 * MIB, reserved());
+	EXPECT_EQ(0, stats().ooms);
+	OK(npu_mem_remove_reclaim(id));
+	OK(npu_mem_free(w.ptr));
+}
+
+TEST_F(move, waits_for_what_leaves)
+{
+	wait_for_leaving(_metadata, self->s, self->other);
+}
+
+TEST_F(move, waits_for_whole_segments)
+{
+	OK(npu_finalize(5000));
+	OK(npu_option_set("mem_growable", "0"));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_stream_create(NULL, &self->other));
+	wait_for_leaving(_metadata, self->s, self->other);
+}
+
 TEST_HARNESS_MAIN
