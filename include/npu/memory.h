@@ -178,8 +178,9 @@ NPU_API int npu_memcpy(void *dst, const void *src, size_t size, enum npu_copy_ki
  * @kind: the direction, or NPU_COPY_AUTO
  * @stream: the stream
  *
- * Host memory must stay as it is until the task is done, pinned or not. Of a stream 0, the
- * device is that of @dst, else of @src, if the thread has set none.
+ * Host memory, pinned or not, is read or written when it is the task's turn, and must stay as it is
+ * until the task is done; the call does not wait for that. Of a stream 0, the device is that of
+ * @dst, else of @src, if the thread has set none.
  * Return: 0, -EINVAL (as npu_memcpy(); both sides are the host's), -EXDEV (neither side is memory
  * of the stream's device), -EAGAIN (the stream is full and does not block), -ETIMEDOUT (it stayed
  * full), -ENOMEM, -EOPNOTSUPP, or what every function with a stream answers (top of npu/stream.h).

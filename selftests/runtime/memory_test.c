@@ -245,6 +245,108 @@ TEST_F(memory, freed_with_the_library)
 	OK(npu_malloc(64, 0, &p));
 }
 
+/* ---- when host memory is read and written ---- */
+
+FIXTURE(turn) {
+	unsigned char *mem;
+	unsigned char *host;
+	unsigned char back[N];
+	unsigned char *dev;
+	npu_stream s;
+	struct gate gate;
+};
+
+FIXTURE_VARIANT(turn) {
+	int pinned;
+};
+
+FIXTURE_VARIANT_ADD(turn, ordinary) {
+	.pinned = 0,
+};
+
+FIXTURE_VARIANT_ADD(turn, from_the_library) {
+	.pinned = 1,
+};
+
+FIXTURE_VARIANT_ADD(turn, registered) {
+	.pinned = 2,
+};
+
+FIXTURE_SETUP(turn)
+{
+	self->mem = malloc(N);
+	ASSERT_NE(NULL, self->mem);
+	self->host = self->mem;
+	if (variant->pinned == 1)
+		OK(npu_malloc_host(N, 0, (void **)&self->host));
+	if (variant->pinned == 2)
+		OK(npu_host_register(self->host, N, 0));
+	OK(npu_malloc(N, 0, (void **)&self->dev));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_stream_callback(self->s, gate_hold, &self->gate, 0));
+}
+
+FIXTURE_TEARDOWN(turn)
+{
+	atomic_store(&self->gate.open, 1);
+	EXPECT_EQ(0, npu_finalize(5000));
+	free(self->mem);
+}
+
+static bool all_are(const unsigned char *p, int value, size_t n)
+{
+	return p[0] == value && !memcmp(p, p + 1, n - 1);
+}
+
+/* The call waits for nothing; and nothing is written before it is the copy's turn. */
+TEST_F(turn, to_the_device)
+{
+	OK(npu_memset(self->dev, 1, N));
+	memset(self->host, 2, N);
+	OK(npu_memcpy_async(self->dev, self->host, N / 2, NPU_COPY_H2D, self->s));
+	OK(npu_memcpy_2d_async(self->dev + N / 2, 100, self->host, 100, 100, N / 200, NPU_COPY_H2D,
+			       self->s));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_sync(self->s, 0));
+	OK(npu_memcpy(self->back, self->dev, N, NPU_COPY_D2H));
+	EXPECT_TRUE(all_are(self->back, 1, N));
+	atomic_store(&self->gate.open, 1);
+	OK(npu_stream_sync(self->s, 60000));
+	/* from then on it is the program's */
+	memset(self->host, 3, N);
+	OK(npu_memcpy(self->back, self->dev, N, NPU_COPY_D2H));
+	EXPECT_TRUE(all_are(self->back, 2, N));
+}
+
+TEST_F(turn, to_the_host)
+{
+	OK(npu_memset(self->dev, 1, N));
+	memset(self->host, 2, N);
+	OK(npu_memcpy_async(self->host, self->dev, N / 2, NPU_COPY_D2H, self->s));
+	OK(npu_memcpy_2d_async(self->host + N / 2, 100, self->dev, 100, 100, N / 200, NPU_COPY_D2H,
+			       self->s));
+	EXPECT_EQ(-ETIMEDOUT, npu_stream_sync(self->s, 0));
+	EXPECT_TRUE(all_are(self->host, 2, N));
+	/* what is copied is what is there when it is its turn */
+	OK(npu_memset(self->dev, 3, N));
+	EXPECT_TRUE(all_are(self->host, 2, N));
+	atomic_store(&self->gate.open, 1);
+	OK(npu_stream_sync(self->s, 60000));
+	EXPECT_TRUE(all_are(self->host, 3, N));
+}
+
+/* Done when it returns, whatever streams do. */
+TEST_F(turn, at_once)
+{
+	memset(self->host, 4, N);
+	OK(npu_memcpy(self->dev, self->host, N, NPU_COPY_H2D));
+	memset(self->host, 5, N);
+	OK(npu_memcpy(self->back, self->dev, N, NPU_COPY_D2H));
+	EXPECT_TRUE(all_are(self->back, 4, N));
+	OK(npu_memcpy(self->host, self->dev, N, NPU_COPY_D2H));
+	EXPECT_TRUE(all_are(self->host, 4, N));
+	EXPECT_EQ(0, atomic_load(&self->gate.left));
+}
+
 /* ---- to the byte, and afterwards ---- */
 
 TEST(a_kernel_reaches_no_further_than_was_asked_for)
