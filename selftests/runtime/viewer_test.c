@@ -11,7 +11,7 @@
 #define BLOCKS 12
 #define READER "perl '" TEST_SRCTREE "/selftests/runtime/memory_viz.pl' "
 /* All that they do is kept, and what waits while a stream is held does not fill the device. */
-#define OPS 400
+#define OPS 150
 #define EVENTS 200000
 #define SMALL 5000
 
@@ -75,7 +75,7 @@ static void *work(void *arg)
 		one(arg);
 		pthread_rwlock_unlock(&quiet);
 		/* a lock that always somebody has is nobody else's */
-		usleep(1000);
+		usleep(4000);
 	}
 	return NULL;
 }
@@ -150,7 +150,7 @@ FIXTURE_TEARDOWN(viewer)
 
 static void run(struct gate *g, npu_stream held, const char *how, int *wrong)
 {
-	int i, rounds = 8;
+	int i, rounds = 5;
 
 	*wrong = npu_stream_callback(held, gate_hold, g, 0);
 	for (i = 0; i < THREADS; i++)
