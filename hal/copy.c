@@ -33,6 +33,25 @@ static const char *const kind_names[] = {
 	"auto", "host to host", "host to device", "device to host", "device to device",
 };
 
+/* said: that this side is the device's. */
+static bool may_be(const void *ptr, const struct hal_device *dev, bool said)
+{
+	struct hal_pointer p;
+
+	if (said || !dev)
+		return said == !!dev;
+	hal_pointer_info(ptr, &p);
+	return p.managed;
+}
+
+/* A kind that is none of what the pointers say: managed memory is the host's as well. */
+static HAL_COLD bool may_say(const struct hal_copy *c, const struct hal_device *dst,
+			     const struct hal_device *src)
+{
+	return may_be(c->dst, dst, c->kind == NPU_COPY_H2D || c->kind == NPU_COPY_D2D) &&
+	       may_be(c->src, src, c->kind == NPU_COPY_D2H || c->kind == NPU_COPY_D2D);
+}
+
 /* What can be said without looking at the pointers: NULL or what is wrong. */
 static const char *check_shape(struct hal_copy *c, uint64_t *dst_span, uint64_t *src_span)
 {
@@ -106,7 +125,7 @@ int hal_copy_check(struct hal_copy *c, struct hal_device **dst_dev, struct hal_d
 	if (unlikely(wrong) && wrong != hal_memory_cured)
 		return refused(c, *src_dev, which, wrong, op);
 	kind = kind_of(*dst_dev, *src_dev);
-	if (c->kind != NPU_COPY_AUTO && c->kind != kind)
+	if (c->kind != NPU_COPY_AUTO && c->kind != kind && !may_say(c, *dst_dev, *src_dev))
 		return hal_fail(-EINVAL, op, "said to go from %s, but goes from %s (%p from %p)",
 				kind_names[c->kind], kind_names[kind], c->dst, c->src);
 	c->kind = kind;

@@ -441,7 +441,10 @@ struct hal_event_ops {
  * @alloc: make device memory: hal_memory.size, real_size (the same rounded up to mem_align) and
  *	flags are set; sets addr. Kernels may be refused what lies behind size.
  *	[C-MEM-1] The memory is real when it returns: no later access fails for want of pages.
- *	Return: 0, -ENOMEM
+ *	[C-MEM-12] With HAL_MEM_MANAGED, only with NPU_CAP_MANAGED, the host may read and write it
+ *	at its address, too, until it is freed: what the host has written, tasks that are submitted
+ *	afterwards read, and the host reads what a task has written once it knows that the task is
+ *	done. Return: 0, -ENOMEM, -EMFILE (managed memory: there are too few descriptors)
  * @free: give it back. No task that uses it is queued, as far as the program keeps the rules;
  *	[C-MEM-2] one that is, fails or reads zeroes, and harms no other allocation
  * @host_alloc: make pinned host memory, sets addr, aligned to a page. Only with NPU_CAP_HOST_ALLOC.

@@ -329,14 +329,17 @@ free:
  * @flags: HAL_MEM_*
  * @ptr: out: the memory
  *
- * Return: 0, -EINVAL, -ENOMEM, -EOPNOTSUPP, -ESTALE (the context is going), the device's state.
+ * Return: 0, -EINVAL, -ENOMEM, -EMFILE (managed memory), -EOPNOTSUPP, -ESTALE (the context is
+ * going), the device's state.
  */
 int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr)
 {
+	bool managed = flags & HAL_MEM_MANAGED;
 	int rc;
 
 	*ptr = NULL;
-	rc = hal_memory_check_alloc(ctx, NPU_CAP_MEM, flags, "malloc");
+	rc = hal_memory_check_alloc(ctx, managed ? NPU_CAP_MEM | NPU_CAP_MANAGED : NPU_CAP_MEM,
+				    flags & ~HAL_MEM_MANAGED, "malloc");
 	if (rc || !size)
 		return rc;
 	return alloc(ctx, size, flags, HAL_MEMORY_DEVICE, "malloc", ptr);

@@ -21,7 +21,8 @@ enum hal_memory_kind {
 /* Flags of an allocation. */
 #define HAL_MEM_HUGE_FIRST (1u << 0)
 #define HAL_MEM_HUGE_ONLY (1u << 1)
-#define HAL_MEM_LOCKED (1u << 2)	/* host memory: it must not be unlocked */
+#define HAL_MEM_MANAGED (1u << 2)	/* device memory: the host may use it, too */
+#define HAL_MEM_LOCKED (1u << 3)	/* host memory: it must not be unlocked */
 
 /**
  * struct hal_memory - an allocation; first member of the driver's
@@ -74,6 +75,7 @@ struct hal_memory {
  *	HAL_MEMORY_GUARDED
  * @unsafe: device memory whose content an uncorrectable error may have spoilt
  * @unlocked: pinned memory that is not locked in RAM
+ * @managed: device memory that the host may use at its address, too
  * @dev: its device, no reference; NULL for unknown memory
  * @base: start of the allocation
  * @size: bytes of the allocation
@@ -85,11 +87,13 @@ struct hal_pointer {
 	size_t size;
 	bool unsafe;
 	bool unlocked;
+	bool managed;
 };
 
 /*
  * [C-MEM-5] Size 0 gives a NULL pointer and success; more than the device has -ENOMEM.
- * Flags unknown -EINVAL. HAL_MEM_LOCKED is for host memory, also that of the caller.
+ * Flags unknown -EINVAL. HAL_MEM_LOCKED is for host memory, also that of the caller;
+ * HAL_MEM_MANAGED is for hal_mem_alloc(), and needs NPU_CAP_MANAGED.
  */
 int hal_mem_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
 int hal_mem_host_alloc(struct hal_context *ctx, size_t size, uint32_t flags, void **ptr);
@@ -148,7 +152,8 @@ int hal_mem_set_safe(void *ptr);
 
 /**
  * hal_copy_check() - check a copy and resolve its direction
- * @c: the copy; kind is resolved, peer set. NPU_COPY_H2H stays when no side is device memory
+ * @c: the copy; kind is resolved, peer set. NPU_COPY_H2H stays when no side is device memory.
+ *	Managed memory is the device's, but a kind may also say that it is the host's
  * @dst_dev: out: device of dst, NULL: host; no reference
  * @src_dev: out: the same of src
  * @op: for the error record

@@ -25,6 +25,7 @@ int hal_pointer_info(const void *ptr, struct hal_pointer *info)
 		info->kind = hal_memory_plain(m->kind);
 		info->unsafe = m->unsafe;
 		info->unlocked = m->unlocked;
+		info->managed = m->flags & HAL_MEM_MANAGED;
 		info->dev = m->ctx->dev;
 		info->base = m->addr;
 		info->size = m->size;

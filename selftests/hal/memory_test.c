@@ -196,7 +196,7 @@ TEST_F(memory, odd_sizes)
 	EXPECT_NE(NULL, strstr(hal_error_last()->hint, "never has so much"));
 	EXPECT_EQ(-ENOMEM, hal_mem_alloc(b->ctx, SIZE_MAX, 0, &p));
 	EXPECT_EQ(-ENOMEM, hal_mem_alloc(b->ctx, SIZE_MAX - 63, 0, &p));
-	EXPECT_EQ(-EINVAL, hal_mem_alloc(b->ctx, 64, 1u << 2, &p));
+	EXPECT_EQ(-EINVAL, hal_mem_alloc(b->ctx, 64, HAL_MEM_LOCKED, &p));
 	EXPECT_EQ(NULL, p);
 	ASSERT_EQ(0, hal_device_mem_info(b->dev, &after));
 	EXPECT_EQ(before.free, after.free);
@@ -283,7 +283,7 @@ TEST_ABOUT(memory, pinned_host_memory, NPU_CAP_HOST_ALLOC)
 	CAP_OR_REFUSED(b, NPU_CAP_HOST_ALLOC, hal_mem_host_alloc(b->ctx, 64, 0, &p));
 	ASSERT_EQ(0, hal_mem_host_alloc(b->ctx, 0, 0, &p));
 	EXPECT_EQ(NULL, p);
-	EXPECT_EQ(-EINVAL, hal_mem_host_alloc(b->ctx, 64, 1u << 3, &p));
+	EXPECT_EQ(-EINVAL, hal_mem_host_alloc(b->ctx, 64, HAL_MEM_MANAGED, &p));
 	ASSERT_EQ(0, hal_mem_host_alloc(b->ctx, 100000, 0, (void **)&h));
 	memset(h, 3, 100000);
 	EXPECT_EQ(0, hal_pointer_info(h + 99999, &info));
@@ -298,6 +298,62 @@ TEST_ABOUT(memory, pinned_host_memory, NPU_CAP_HOST_ALLOC)
 	EXPECT_EQ(3, h[99999]);
 	EXPECT_EQ(-EINVAL, copy_now(b, d, h + 1, 100000));	/* leaves it */
 	EXPECT_EQ(0, hal_mem_host_free(h));
+}
+
+/* C-MEM-12 */
+TEST_ABOUT(memory, managed_is_for_both, NPU_CAP_MANAGED)
+{
+	struct bed *b = &self->b;
+	const size_t n = 100000;
+	struct hal_mem_info before, after;
+	struct hal_pointer info;
+	uint64_t s, out = 0;
+	uint64_t *m;
+	void *p;
+
+	CAP_OR_REFUSED(b, NPU_CAP_MANAGED, hal_mem_alloc(b->ctx, n, HAL_MEM_MANAGED, &p));
+	ASSERT_EQ(0, hal_device_mem_info(b->dev, &before));
+	ASSERT_EQ(0, hal_mem_alloc(b->ctx, n, HAL_MEM_MANAGED, &p));
+	m = p;
+	ASSERT_EQ(0, hal_device_mem_info(b->dev, &after));
+	EXPECT_LE(after.free + n, before.free);
+	EXPECT_EQ(0, (uintptr_t)m % b->dev->info.mem_align);
+	EXPECT_EQ(0, hal_pointer_info((char *)m + n - 1, &info));
+	EXPECT_EQ(HAL_MEMORY_DEVICE, info.kind);
+	EXPECT_TRUE(info.managed);
+	EXPECT_EQ(n, info.size);
+	m[0] = 41;
+	m[n / 8 - 1] = 7;
+	ASSERT_EQ(0, copy_now(b, &out, m + n / 8 - 1, 8));
+	EXPECT_EQ(7, out);
+	STREAM_OR_REFUSED(b, &s);
+	LAUNCH_IN_STREAM_OR_REFUSED(b, s);
+	ASSERT_EQ(0, launch_inc(b, s, m, 1));
+	ASSERT_EQ(0, hal_stream_sync(s, LONG_MS, 0));
+	EXPECT_EQ(42, m[0]);
+	ASSERT_EQ(0, hal_mem_fill(b->ctx, m, 9, n));
+	EXPECT_EQ(0x0909090909090909ull, m[n / 8 - 1]);
+	EXPECT_EQ(-EINVAL, hal_mem_host_free(m));
+	EXPECT_EQ(0, hal_mem_free(m));
+	EXPECT_EQ(-EINVAL, hal_mem_free(m));
+	ASSERT_EQ(0, hal_device_mem_info(b->dev, &after));
+	EXPECT_EQ(before.free, after.free);
+}
+
+/* C-MEM-12 */
+TEST_ABOUT(memory, managed_stays_over_a_restart, NPU_CAP_MANAGED | NPU_CAP_ABORT)
+{
+	struct bed *b = &self->b;
+	void *p;
+
+	CAP_OR_REFUSED(b, NPU_CAP_MANAGED, hal_mem_alloc(b->ctx, 1, HAL_MEM_MANAGED, &p));
+	ASSERT_EQ(0, hal_mem_alloc(b->ctx, 1, HAL_MEM_MANAGED, &p));
+	*(char *)p = 5;
+	ASSERT_EQ(0, hal_device_stop(b->dev, LONG_MS));
+	EXPECT_EQ(5, *(char *)p);
+	EXPECT_EQ(0, hal_device_restart(b->dev, 0, LONG_MS));
+	EXPECT_EQ(5, *(char *)p);
+	EXPECT_EQ(0, hal_mem_free(p));
 }
 
 TEST_F(memory, what_a_pointer_is)
@@ -318,6 +374,7 @@ TEST_F(memory, what_a_pointer_is)
 	EXPECT_EQ(b->dev, info.dev);
 	EXPECT_EQ(d, info.base);
 	EXPECT_EQ(1000, info.size);
+	EXPECT_FALSE(info.managed);
 }
 
 static int try_copy(struct bed *b, struct hal_copy c)
