@@ -256,7 +256,10 @@ struct simnpu_handle {
  * @result: out: SIMNPU_MEM_UNLOCKED or 0
  *
  * Pages and limits are charged when the ioctl returns. ENOMEM: the device's
- * limit, the host's budget, or the host itself has no more.
+ * limit, the host's budget, or the host itself has no more. SIMNPU_MEM_MANAGED is
+ * device memory that the host may read and write at its address, too, until it is
+ * destroyed; a child of fork() has nothing there. Not exported. EOPNOTSUPP: the
+ * part has none. EMFILE: it takes a descriptor for a moment.
  */
 struct simnpu_mem {
 	__u64 size;

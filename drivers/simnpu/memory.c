@@ -69,7 +69,7 @@ static int create(struct hal_memory *m, uint32_t flags, struct simnpu_mem *c)
 static int mem_alloc(struct hal_memory *m)
 {
 	struct simnpu_mem c;
-	int err = create(m, 0, &c);
+	int err = create(m, m->flags & HAL_MEM_MANAGED ? SIMNPU_MEM_MANAGED : 0, &c);
 
 	if (!err)
 		m->addr = (void *)(uintptr_t)c.addr;

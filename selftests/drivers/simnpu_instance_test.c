@@ -505,6 +505,7 @@ TEST_F(instance, one_memory_at_two_addresses)
 TEST_F(instance, exports_that_are_refused)
 {
 	struct simnpu_mem host = { .size = 4096, .flags = SIMNPU_MEM_HOST };
+	struct simnpu_mem managed = { .size = 4096, .flags = SIMNPU_MEM_MANAGED };
 	struct simnpu_export e;
 	struct simnpu_import i;
 	struct simnpu_info me;
@@ -519,6 +520,11 @@ TEST_F(instance, exports_that_are_refused)
 	ASSERT_EQ(0, io(self->c.fd, MEM_CREATE, &host));
 	EXPECT_EQ(-ENOENT, export(&self->c, h + 100, 0, 0, &e));
 	EXPECT_EQ(-EOPNOTSUPP, export(&self->c, host.handle, 0, 0, &e));
+	managed.context = self->c.handle;
+	ASSERT_EQ(0, io(self->c.fd, MEM_CREATE, &managed));
+	EXPECT_EQ(64 * MIB - 8192, info_free(self->c.fd));
+	EXPECT_EQ(-EOPNOTSUPP, export(&self->c, managed.handle, 0, 0, &e));
+	EXPECT_EQ(0, mem_del(&self->c, managed.handle));
 	EXPECT_EQ(-ESRCH, export(&self->c, h, me.number + 1, me.slot, &e));
 	EXPECT_EQ(-ESRCH, export(&self->c, h, me.number, SIMNPU_INSTANCE_SLOTS, &e));
 	EXPECT_EQ(-EINVAL, export(&self->c, h, 0, 1, &e));

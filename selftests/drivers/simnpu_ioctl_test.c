@@ -276,8 +276,10 @@ TEST_F(ioctl, what_is_declared_only)
 {
 	REFUSE(-EOPNOTSUPP, MEM_EXPORT, simnpu_export, .handle = 1);
 	REFUSE(-EOPNOTSUPP, MEM_IMPORT, simnpu_import, .fd = 1);
-	REFUSE(-EOPNOTSUPP, MEM_CREATE, simnpu_mem, .size = 1, .context = self->c.handle,
-	       .flags = SIMNPU_MEM_MANAGED);
+	REFUSE(-EINVAL, MEM_CREATE, simnpu_mem, .size = 1, .context = self->c.handle,
+	       .flags = SIMNPU_MEM_MANAGED | SIMNPU_MEM_HOST);
+	REFUSE(-EINVAL, MEM_CREATE, simnpu_mem, .size = SIMNPU_VM_GRANULARITY,
+	       .context = self->c.handle, .flags = SIMNPU_MEM_MANAGED | SIMNPU_MEM_PHYSICAL);
 }
 
 /* ---- values ---- */
@@ -582,7 +584,8 @@ TEST_F(ioctl, info_and_time)
 	EXPECT_EQ(1, i.queues);
 	EXPECT_LE(i.look_again_ns, 50000);
 	EXPECT_EQ(NPU_SIMNPU_KERNEL_ABI, i.kernel_abi);
-	EXPECT_EQ(0, i.caps & (SIMNPU_CAP_EXPORT | SIMNPU_CAP_MANAGED | SIMNPU_CAP_VIRTUAL_TIME));
+	EXPECT_EQ(0, i.caps & (SIMNPU_CAP_EXPORT | SIMNPU_CAP_VIRTUAL_TIME));
+	EXPECT_NE(0, i.caps & SIMNPU_CAP_MANAGED);
 	EXPECT_EQ(IS_ENABLED(CONFIG_VMM), (i.caps & SIMNPU_CAP_VMM) != 0);
 	EXPECT_NE(0, i.caps & SIMNPU_CAP_ABORT);
 	EXPECT_NE(0, i.caps & SIMNPU_CAP_FAULT);

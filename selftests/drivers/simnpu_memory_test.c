@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "selftests/drivers/simnpu_ring.h"
+#include "selftests/fakes/sys.h"
 #include "selftests/npu_kselftest.h"
 
 #define KIB 1024ull
@@ -240,6 +241,77 @@ TEST_F(memory, windows)
 	EXPECT_EQ(0, io(self->c.fd, MEM_WINDOW, &w));
 	w = (struct simnpu_window){ .addr = m, .size = 1025, .flags = 1 };
 	EXPECT_EQ(-EINVAL, io(self->c.fd, MEM_WINDOW, &w));
+}
+
+static int managed_new(struct ctx *c, uint64_t size, struct simnpu_mem *m)
+{
+	*m = (struct simnpu_mem){ .size = size, .context = c->handle, .flags = SIMNPU_MEM_MANAGED };
+	return io(c->fd, MEM_CREATE, m);
+}
+
+/* The host and the device see the same bytes, at the same address; it takes whole pages. */
+TEST_F(memory, managed)
+{
+	struct simnpu_mem m, again;
+	uint64_t *p;
+
+	ASSERT_EQ(0, managed_new(&self->c, 4097, &m));
+	EXPECT_EQ(64 * MIB - 8192, mem_free(&self->c));
+	p = (uint64_t *)(uintptr_t)m.addr;
+	EXPECT_EQ(0, p[0]);
+	p[511] = 41;
+	EXPECT_EQ(0, ring_wait(&self->r, put_inc(&self->r, m.addr + 511 * 8, 1)));
+	EXPECT_EQ(42, p[511]);
+	EXPECT_EQ(0, copy_now(&self->c, m.addr, 6, 4097, 0));
+	EXPECT_EQ(0x0606060606060606ull, p[511]);
+	EXPECT_EQ(-EFAULT, copy_now(&self->c, m.addr, 6, 4098, 0));
+	/* who comes there next finds nothing of it */
+	EXPECT_EQ(0, mem_del(&self->c, m.handle));
+	EXPECT_EQ(64 * MIB, mem_free(&self->c));
+	ASSERT_EQ(0, managed_new(&self->c, 8192, &again));
+	EXPECT_EQ(m.addr, again.addr);
+	EXPECT_EQ(0, p[511]);
+	EXPECT_EQ(0, mem_del(&self->c, again.handle));
+	EXPECT_EQ(m.addr, mem_new(&self->c, 8192, NULL));
+	EXPECT_EQ(0, mem_u64(&self->c, m.addr));
+	EXPECT_EQ(-ENOMEM, managed_new(&self->c, 64 * MIB, &m));
+}
+
+/* Each step of it fails; where it can't be undone the addresses are not used again. */
+TEST_F(memory, managed_that_fails)
+{
+	const bool strict = variant->strict[0] == '1';
+	const struct {
+		enum fake_sys_call call;
+		uint32_t nth;
+		int err;
+	} fail[] = {
+		{ FAKE_SYS_MEMFD, 1, EMFILE }, { FAKE_SYS_FALLOCATE, 1, ENOSPC },
+		{ FAKE_SYS_MMAP, 1, ENOMEM }, { FAKE_SYS_MMAP, strict + 1, ENOMEM },
+		{ FAKE_SYS_MADVISE, 1, ENOMEM }, { FAKE_SYS_MADVISE, strict + 1, ENOMEM },
+	};
+	struct simnpu_mem m, n;
+	size_t i;
+
+	hal_sys_set(&fake_sys);
+	for (i = 0; i < ARRAY_SIZE(fail); i++) {
+		fake_sys_reset();
+		fake_sys_fail(fail[i].call, fail[i].nth, 1, fail[i].err);
+		EXPECT_EQ(i ? -ENOMEM : -EMFILE, managed_new(&self->c, MIB, &m)) TH_LOG("%zu", i);
+		EXPECT_EQ(64 * MIB, mem_free(&self->c));
+	}
+	for (i = 1; i <= strict + 1u; i++) {
+		fake_sys_reset();
+		ASSERT_EQ(0, managed_new(&self->c, MIB, &m));
+		fake_sys_fail(FAKE_SYS_MMAP, (uint32_t)i, 1, ENOMEM);
+		EXPECT_EQ(0, mem_del(&self->c, m.handle));
+		EXPECT_EQ(64 * MIB, mem_free(&self->c));
+		fake_sys_reset();
+		ASSERT_EQ(0, managed_new(&self->c, MIB, &n));
+		EXPECT_NE(m.addr, n.addr);
+		EXPECT_EQ(0, mem_del(&self->c, n.handle));
+	}
+	hal_sys_set(NULL);
 }
 
 /* An access of the word at addr by a kernel: 0, or the errno of its failure. */

@@ -211,6 +211,7 @@ TEST_F(node, capabilities)
 		{ SIMNPU_CAP_MODULE_FILE, NPU_CAP_MODULE_FILE },
 		{ SIMNPU_CAP_MODULE_DATA, NPU_CAP_MODULE_DATA },
 		{ SIMNPU_CAP_WINDOW, NPU_CAP_IO_WINDOW },
+		{ SIMNPU_CAP_MANAGED, NPU_CAP_MANAGED },
 		{ SIMNPU_CAP_BF16, NPU_CAP_BF16 },
 		{ SIMNPU_CAP_INF_NAN, NPU_CAP_INF_NAN },
 		{ SIMNPU_CAP_PEER, NPU_CAP_PEER },
@@ -220,7 +221,7 @@ TEST_F(node, capabilities)
 		  (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) ?
 		   NPU_CAP_IPC_MEM | NPU_CAP_IPC_EVENT : 0) },
 		/* what this driver has no ops for stays out, whatever the device says */
-		{ SIMNPU_CAP_MANAGED, 0 },
+		{ SIMNPU_CAP_VIRTUAL_TIME, 0 },
 		{ 1ull << 63, 0 },
 	};
 	struct hal_device_info none, i;

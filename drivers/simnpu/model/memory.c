@@ -409,6 +409,18 @@ static int extent_share(struct model_memory *m, struct model_extent *e)
 	return rc && model_memory_clear(m, e->range.start, e->range.size) ? -ENOMEM : rc;
 }
 
+/* Whether the pages of an extent are those of a file. */
+static bool in_file(const struct model_extent *e)
+{
+	return e->managed || model_shared(e);
+}
+
+/* Gives them back; a negative errno: the addresses must not be used again. */
+static int leave_file(struct model_memory *m, struct model_extent *e)
+{
+	return model_shared(e) ? model_share_free(m, e) : model_managed_free(m, e);
+}
+
 static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t bytes,
 			       uint64_t align, uint32_t flags, struct model_extent **ext)
 {
@@ -420,14 +432,16 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
 	e->apart = flags & SIMNPU_MEM_PHYSICAL;
 	if (e->apart)
 		rc = extent_renew(m, e);
+	else if (flags & SIMNPU_MEM_MANAGED)
+		rc = model_managed_alloc(m, e);
 	else if (model_named())
 		rc = extent_share(m, e);
 	if (!rc)
 		rc = extent_huge(m, e, flags);
-	if (!rc && !model_shared(e))
+	if (!rc && !in_file(e))
 		rc = extent_pages(m, e);
 	if (rc) {
-		if (model_shared(e) && model_share_free(m, e))
+		if (in_file(e) && leave_file(m, e))
 			return rc;
 		extent_drop_pages(m, e);
 		model_space_put(&m->plain, e);
@@ -444,15 +458,17 @@ static int memory_alloc_locked(struct model_memory *m, uint64_t size, uint64_t b
  * @m: the memory
  * @size: bytes, at least 1
  * @align: a power of two, or 0
- * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST, SIMNPU_MEM_PHYSICAL: engines don't find it
+ * @flags: SIMNPU_MEM_HUGE, SIMNPU_MEM_HUGE_FIRST, SIMNPU_MEM_MANAGED, SIMNPU_MEM_PHYSICAL: engines
+ *	don't find it
  * @ext: out: the extent
  *
- * Return: 0 or -ENOMEM, and nothing is charged.
+ * Return: 0; -ENOMEM or, of managed memory, -EMFILE, and nothing is charged.
  */
 int model_memory_alloc(struct model_memory *m, uint64_t size, uint64_t align, uint32_t flags,
 		       struct model_extent **ext)
 {
-	const uint64_t bytes = size, unit = model_named() ? MODEL_PAGE : MODEL_ALIGN;
+	const bool pages = model_named() || flags & SIMNPU_MEM_MANAGED;
+	const uint64_t bytes = size, unit = pages ? MODEL_PAGE : MODEL_ALIGN;
 	int rc;
 
 	if (flags & SIMNPU_MEM_HUGE)
@@ -494,11 +510,11 @@ void model_memory_free(struct model_memory *m, struct model_extent *e)
 		/* release: who sees the new epoch does not find the range any more */
 		__atomic_fetch_add(&m->epoch, 1, __ATOMIC_RELEASE);
 	}
-	if (model_shared(e)) {
-		if (e->object && !foreign)
+	if (in_file(e)) {
+		if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES) && e->object && !foreign)
 			model_instance_orphan(container_of(m, struct model_device, mem), e->object);
 		e->object = 0;
-		lost = model_share_free(m, e);
+		lost = leave_file(m, e);
 	} else if (size >= KEEP_PAGES) {
 		extent_drop_pages(m, e);
 	}

@@ -103,6 +103,7 @@ enum model_access { MODEL_READ, MODEL_WRITE, MODEL_REWRITE };
  * @object: number of that file, if another process may have it
  * @foreign: it is another process's, and not in this one's account
  * @apart: its bytes are mapped elsewhere, or nowhere: see vm.c
+ * @managed: the host finds it at its address: see managed.c
  */
 struct model_extent {
 	struct hal_range range;
@@ -117,6 +118,7 @@ struct model_extent {
 	int file;
 	uint64_t object;
 	bool apart;
+	bool managed;
 };
 
 /**
@@ -204,6 +206,12 @@ void model_poison_limit(struct model_memory *m, struct model_extent *e);
 void model_poison_clear(struct model_memory *m);
 int model_poison_find(struct model_memory *m, uint64_t addr, uint64_t size,
 		      enum model_access access, char **host);
+/* vm.c */
+int model_memory_file(uint64_t size);
+void model_memory_file_close(int fd);
+/* managed.c */
+int model_managed_alloc(struct model_memory *m, struct model_extent *e);
+int model_managed_free(struct model_memory *m, struct model_extent *e);
 /* share.c */
 void model_share_in_child(void);
 int model_share_alloc(struct model_memory *m, struct model_extent *e);

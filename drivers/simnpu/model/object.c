@@ -124,8 +124,9 @@ struct model_mem *model_mem_new(struct model_file *f, uint32_t context, int *rc)
 	return mem;
 }
 
-static int mem_check(const struct simnpu_mem *arg)
+static int mem_check(const struct model_device *dev, const struct simnpu_mem *arg)
 {
+	const uint32_t where = SIMNPU_MEM_HOST | SIMNPU_MEM_MANAGED | SIMNPU_MEM_PHYSICAL;
 	const uint32_t huge = SIMNPU_MEM_HUGE | SIMNPU_MEM_HUGE_FIRST;
 
 	if (!arg->size || arg->flags & ~SIMNPU_MEM_FLAGS || (arg->flags & huge) == huge)
@@ -136,8 +137,12 @@ static int mem_check(const struct simnpu_mem *arg)
 	if (arg->flags & SIMNPU_MEM_PHYSICAL &&
 	    (arg->flags & SIMNPU_MEM_HOST || arg->align || arg->size % SIMNPU_VM_GRANULARITY))
 		return -EINVAL;
-	if (arg->flags & SIMNPU_MEM_MANAGED)
-		return -EOPNOTSUPP;
+	if (arg->flags & SIMNPU_MEM_MANAGED) {
+		if ((arg->flags & where) != SIMNPU_MEM_MANAGED)
+			return -EINVAL;
+		if (!(dev->part->caps & SIMNPU_CAP_MANAGED))
+			return -EOPNOTSUPP;
+	}
 	if (arg->size > 1ull << 46 || arg->align > 1ull << 40)
 		return -ENOMEM;
 	return 0;
@@ -147,7 +152,7 @@ static int mem_check(const struct simnpu_mem *arg)
 int model_mem_create(struct model_file *f, struct simnpu_mem *arg)
 {
 	struct model_mem *mem;
-	int rc = mem_check(arg);
+	int rc = mem_check(f->dev, arg);
 
 	if (rc)
 		return rc;

@@ -13,11 +13,11 @@ static const struct model_part parts[] = {
 	{
 		.option = "generic", .name = "SimNPU", .memory = 32 * GIB,
 		.cores = MODEL_CORES_MAX, .max_queues = 65536, .max_events = 65536,
-		.caps = SIMNPU_CAP_BF16 | SIMNPU_CAP_INF_NAN,
+		.caps = SIMNPU_CAP_BF16 | SIMNPU_CAP_INF_NAN | SIMNPU_CAP_MANAGED,
 	}, {
 		.option = "910b", .name = "Ascend910B1", .memory = 64 * GIB,
 		.cores = 24, .max_queues = 1984, .max_events = 65536,
-		.caps = SIMNPU_CAP_BF16 | SIMNPU_CAP_INF_NAN,
+		.caps = SIMNPU_CAP_BF16 | SIMNPU_CAP_INF_NAN | SIMNPU_CAP_MANAGED,
 	}, {
 		.option = "310p", .name = "Ascend310P3", .memory = 24 * GIB,
 		.cores = 8, .max_queues = 1024, .max_events = 1023,

@@ -219,7 +219,8 @@ static struct model_mem *find(struct model_file *f, uint32_t handle, int *rc)
 	*rc = 0;
 	if (!mem)
 		*rc = -ENOENT;
-	else if (mem->foreign || (!mem->physical && (!mem->ext || mem->ext->foreign)))
+	else if (mem->foreign || (!mem->physical && (!mem->ext || mem->ext->foreign ||
+						     mem->ext->managed)))
 		*rc = -EOPNOTSUPP;
 	else if (mem->physical ? mem->fd < 0 : !mem->ext->file)
 		*rc = -EMFILE;

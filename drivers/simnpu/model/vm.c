@@ -38,7 +38,8 @@ static bool can_move(void)
 	return !rc;
 }
 
-static void file_close(int fd)
+/* The opposite. */
+void model_memory_file_close(int fd)
 {
 	if (IS_ENABLED(CONFIG_SIMNPU_INSTANCES))
 		model_share_close(fd);
@@ -46,8 +47,13 @@ static void file_close(int fd)
 		hal_sys_close(hal_sys_get(), fd);
 }
 
-/* A descriptor, -EMFILE, or -ENOMEM. */
-static int file_new(uint64_t size)
+/**
+ * model_memory_file() - a file for memory
+ * @size: bytes
+ *
+ * Return: its descriptor, -EMFILE or -ENOMEM.
+ */
+int model_memory_file(uint64_t size)
 {
 	int fd;
 
@@ -58,7 +64,7 @@ static int file_new(uint64_t size)
 		return -EMFILE;
 	if (!hal_sys_fallocate(fd, 0, size))
 		return fd;
-	file_close(fd);
+	model_memory_file_close(fd);
 	return -ENOMEM;
 }
 
@@ -72,7 +78,7 @@ static int file_alloc(struct model_memory *m, struct model_mem *mem)
 	if (rc)
 		return rc;
 	/* behind it, whose it is: for who gets the descriptor */
-	mem->fd = file_new(mem->size + (model_named() ? MODEL_PAGE : 0));
+	mem->fd = model_memory_file(mem->size + (model_named() ? MODEL_PAGE : 0));
 	if (mem->fd >= 0)
 		return 0;
 	model_memory_uncharge(m, mem->size);
@@ -108,7 +114,7 @@ void model_phys_free(struct model_memory *m, struct model_mem *mem)
 		model_memory_free(m, mem->ext);
 		return;
 	}
-	file_close(mem->fd);
+	model_memory_file_close(mem->fd);
 	if (!mem->foreign)
 		model_memory_uncharge(m, mem->size);
 }
