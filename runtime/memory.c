@@ -34,6 +34,7 @@ NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr)
 {
 	_Static_assert(NPU_MEM_HUGE_FIRST == HAL_MEM_HUGE_FIRST, "the same flags");
 	_Static_assert(NPU_MEM_HUGE_ONLY == HAL_MEM_HUGE_ONLY, "the same flags");
+	_Static_assert(NPU_MEM_MANAGED == HAL_MEM_MANAGED, "the same flags");
 	return alloc(size, flags, ptr, "malloc", hal_mem_alloc);
 }
 
@@ -157,7 +158,9 @@ NPU_API int npu_pointer_get_info(const void *ptr, struct npu_pointer_info *info)
 	out.bytes = p.size;
 	out.kind = (int)p.kind;
 	out.device = rt_device_of(p.dev);
-	out.flags = (p.unsafe ? NPU_POINTER_UNSAFE : 0) | (p.unlocked ? NPU_POINTER_UNLOCKED : 0);
+	out.flags = (p.unsafe ? NPU_POINTER_UNSAFE : 0) |
+		    (p.unlocked ? NPU_POINTER_UNLOCKED : 0) |
+		    (p.managed ? NPU_POINTER_MANAGED : 0);
 	rt_copy_out(info, &out, info->size, sizeof(out));
 	return 0;
 }

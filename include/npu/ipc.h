@@ -34,9 +34,9 @@ extern "C" {
  * is freed or this process ends. Blocks of npu_mem_alloc() lie in larger allocations, and can be
  * shared unless those grow (option mem_growable).
  * Return: 0, -EINVAL (NULL, unknown flags, not device memory), -EOPNOTSUPP (the device shares
- * nothing, or not this memory: it grows, or is itself imported), -EMFILE (it was allocated when
- * descriptors were scarce, or they are now), -ENOMEM, -EBUSY (another one answers under the name of
- * this process), the state of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * nothing, or not this memory: it grows, is managed, or is itself imported), -EMFILE (it was
+ * allocated when descriptors were scarce, or they are now), -ENOMEM, -EBUSY (another one answers
+ * under the name of this process), the state of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_ipc_export(void *ptr, uint32_t flags, char *key);
 

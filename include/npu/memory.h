@@ -3,8 +3,8 @@
  * Memory: device memory, pinned host memory, copies and fills.
  *
  * A device pointer is a number that no host object has; on the simulator, as on
- * hardware, the host cannot read through it. It may be offset within its
- * allocation. Sizes are bytes. All functions here refuse with -EINVAL a range
+ * hardware, the host cannot read through it, except of NPU_MEM_MANAGED. It may be
+ * offset within its allocation. Sizes are bytes. All functions here refuse with -EINVAL a range
  * that starts in an allocation and leaves it. Copies give -EHWPOISON for a source
  * that is unsafe (NPU_POINTER_UNSAFE), -EFAULT for host memory that is not there.
  */
@@ -22,6 +22,14 @@ extern "C" {
 #define NPU_MEM_HUGE_FIRST (1u << 0)
 /** NPU_MEM_HUGE_ONLY - huge pages, or -ENOMEM */
 #define NPU_MEM_HUGE_ONLY (1u << 1)
+/**
+ * NPU_MEM_MANAGED - the host may read and write it, too, at the same address, until it is freed;
+ * only where the device has NPU_CAP_MANAGED, else -EOPNOTSUPP. Tasks that are submitted after the
+ * host has written see it; wait for a task before the host reads what it writes, or writes what it
+ * uses. It is device memory in all else, but that a copy may call it the host's, and that other
+ * processes can't have it, nor a child of fork()
+ */
+#define NPU_MEM_MANAGED (1u << 2)
 
 /**
  * npu_malloc() - allocate memory of the current device
@@ -30,8 +38,8 @@ extern "C" {
  * @ptr: out: the memory, not initialised, aligned to npu_device_info.mem_align; NULL on failure
  *
  * It is real when it is returned.
- * Return: 0, -EINVAL (NULL, unknown flags, both of them), -ENOMEM, -ENODEV, -EOPNOTSUPP, -ECHILD,
- * -ESHUTDOWN, -ENOTCONN.
+ * Return: 0, -EINVAL (NULL, unknown flags, both ways of huge pages), -ENOMEM, -EMFILE (of
+ * NPU_MEM_MANAGED: too few descriptors), -ENODEV, -EOPNOTSUPP, -ECHILD, -ESHUTDOWN, -ENOTCONN.
  */
 NPU_API int npu_malloc(size_t size, uint32_t flags, void **ptr);
 
@@ -114,6 +122,8 @@ enum npu_pointer_kind {
 #define NPU_POINTER_UNSAFE (1u << 0)
 /** NPU_POINTER_UNLOCKED - pinned or registered memory that could not be locked in RAM */
 #define NPU_POINTER_UNLOCKED (1u << 1)
+/** NPU_POINTER_MANAGED - device memory that is the host's as well: NPU_MEM_MANAGED */
+#define NPU_POINTER_MANAGED (1u << 2)
 
 /**
  * struct npu_pointer_info - what a pointer is

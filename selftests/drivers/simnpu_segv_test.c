@@ -84,6 +84,54 @@ static void writes_freed(void)
 	p[0] = 1;
 }
 
+static volatile char *managed(void)
+{
+	void *p;
+
+	memory("1");
+	if (npu_malloc(4096, NPU_MEM_MANAGED, &p))
+		_exit(2);
+	return p;
+}
+
+static void managed_works(void)
+{
+	volatile char *p = managed();
+
+	p[4095] = 3;
+	_exit(p[4095] == 3 ? USER_STATUS : 3);
+}
+
+static void managed_freed(void)
+{
+	volatile char *p = managed();
+
+	npu_free((void *)p);
+	p[0] = 1;
+}
+
+static void managed_after_reset(void)
+{
+	volatile char *p = managed();
+
+	npu_device_reset(0, 5000);
+	p[0] = 1;
+}
+
+static void managed_in_a_child(void)
+{
+	volatile char *p = managed();
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		p[0] = 1;
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	_exit(died(status) ? USER_STATUS : 3);
+}
+
 static void no_handler(void)
 {
 	(void)*memory("0");
@@ -215,6 +263,16 @@ TEST(freed_memory)
 {
 	EXPECT_TRUE(died(in_child(writes_freed)));
 	EXPECT_NE(NULL, strstr(said, "simnpu0: freed or never allocated device address"));
+}
+
+TEST(managed_memory)
+{
+	EXPECT_EQ(USER_STATUS << 8, in_child(managed_works));
+	EXPECT_STREQ("", said);
+	EXPECT_EQ(USER_STATUS << 8, in_child(managed_in_a_child));
+	EXPECT_TRUE(died(in_child(managed_freed)));
+	EXPECT_NE(NULL, strstr(said, "simnpu0: freed or never allocated device address"));
+	EXPECT_TRUE(died(in_child(managed_after_reset)));
 }
 
 TEST(what_is_not_ours_says_nothing)

@@ -144,6 +144,62 @@ TEST_F(memory, kinds_that_contradict)
 	EXPECT_EQ(-EINVAL, npu_memset_async(self->host, 0, 8, self->s));
 }
 
+TEST_F(memory, managed)
+{
+	struct npu_pointer_info i = { .size = sizeof(i) };
+	char *m, *n;
+	void *p;
+	int pinned;
+
+	OK(npu_malloc(N, NPU_MEM_MANAGED, &p));
+	m = p;
+	OK(npu_malloc(N, NPU_MEM_MANAGED | NPU_MEM_HUGE_FIRST, &p));
+	n = p;
+	OK(npu_pointer_get_info(m + N - 1, &i));
+	EXPECT_EQ(NPU_POINTER_DEVICE, i.kind);
+	EXPECT_EQ(NPU_POINTER_MANAGED, i.flags);
+	OK(npu_host_is_pinned(m, &pinned));
+	EXPECT_EQ(0, pinned);
+	EXPECT_EQ(-EEXIST, npu_host_register(m, 4096, 0));
+	memcpy(m, self->host, N);
+	OK(npu_memcpy_async(self->dev, m, N, NPU_COPY_AUTO, self->s));
+	OK(npu_memcpy_async(n, self->dev, N, NPU_COPY_AUTO, self->s));
+	OK(npu_stream_sync(self->s, 5000));
+	EXPECT_EQ(0, memcmp(n, self->host, N));
+	/* either side of it may be meant; of others nothing changes */
+	OK(npu_memcpy(self->dev, m, N, NPU_COPY_H2D));
+	OK(npu_memcpy(n, self->dev, N, NPU_COPY_D2H));
+	OK(npu_memcpy(self->back, m, N, NPU_COPY_H2H));
+	OK(npu_memcpy(self->back, m, N, NPU_COPY_D2H));
+	OK(npu_memcpy(m, self->host, N, NPU_COPY_H2H));
+	OK(npu_memcpy(m, n, N, NPU_COPY_D2D));
+	OK(npu_memcpy_async(n, m, N, NPU_COPY_H2H, self->s));
+	OK(npu_stream_sync(self->s, 5000));
+	EXPECT_EQ(0, memcmp(n, self->host, N));
+	EXPECT_EQ(-EINVAL, npu_memcpy(self->dev, m, 8, NPU_COPY_H2H));
+	EXPECT_EQ(-EINVAL, npu_memcpy(m, self->host, 8, NPU_COPY_D2D));
+	EXPECT_EQ(-EINVAL, npu_memcpy(m, self->dev, 8, NPU_COPY_H2D));
+	EXPECT_EQ(-EINVAL, npu_memcpy(m, m + 8, 64, NPU_COPY_H2H));
+	OK(npu_memset(m, 3, N));
+	EXPECT_EQ(3, m[N - 1]);
+	OK(npu_free(m));
+	EXPECT_EQ(-EINVAL, npu_free(m));
+	OK(npu_pointer_get_info(m, &i));
+	EXPECT_EQ(NPU_POINTER_UNKNOWN, i.kind);
+	EXPECT_EQ(-EINVAL, npu_malloc_host(8, NPU_MEM_MANAGED, &p));
+}
+
+TEST(a_part_without_managed_memory)
+{
+	void *p = &p;
+
+	OK(npu_option_set("simnpu_part", "310p"));
+	EXPECT_EQ(-EOPNOTSUPP, npu_malloc(8, NPU_MEM_MANAGED, &p));
+	EXPECT_EQ(NULL, p);
+	OK(npu_malloc(8, 0, &p));
+	OK(npu_finalize(5000));
+}
+
 TEST_F(memory, pointers)
 {
 	struct npu_pointer_info i;

@@ -439,7 +439,7 @@ static struct npu_stream_attr *attr_with(size_t at, int value)
 	X(npu_guard_end(NULL), EINVAL)							\
 	X(npu_guard_end(&(struct npu_guard){ 0 }), EINVAL)				\
 	X(npu_malloc(8, 0, NULL), EINVAL)						\
-	X(npu_malloc(8, 4, &o.out), EINVAL)						\
+	X(npu_malloc(8, 8, &o.out), EINVAL)						\
 	X(npu_malloc(SIZE_MAX, 0, &o.out), ENOMEM)					\
 	X(npu_malloc((size_t)1 << 50, 0, &o.out), ENOMEM)				\
 	X(npu_free(o.host), EINVAL)							\

@@ -75,6 +75,16 @@ static int free_memory(void)
 	return or_free(npu_free(p), p);
 }
 
+static int free_managed(void)
+{
+	void *p = NULL;
+
+	spare(true);
+	npu_malloc(1 << 20, NPU_MEM_MANAGED, &p);
+	spare(false);
+	return or_free(npu_free(p), p);
+}
+
 static int free_pinned(void)
 {
 	return npu_free_host(new_host());
@@ -618,6 +628,8 @@ static int snapshot_of_block(void)
 	X(npu_free_host, free_pinned(), 0)					\
 	X(npu_malloc, npu_malloc(64 << 20, 0, &obj.out), 0)			\
 	X(npu_malloc, npu_malloc(4 << 20, NPU_MEM_HUGE_FIRST, &obj.out), 0)	\
+	X(npu_malloc, npu_malloc(4 << 20, NPU_MEM_MANAGED, &obj.out), 0)	\
+	X(npu_free, free_managed(), 0)						\
 	X(npu_malloc_host, npu_malloc_host(1 << 20, 0, &obj.out), 0)		\
 	X(npu_memcpy, npu_memcpy(obj.q, obj.p, 4096, NPU_COPY_AUTO), 0)		\
 	X(npu_module_load_data, load_image(), 0)				\

@@ -196,6 +196,7 @@ static inline bool code_fits(int rc, const struct step_hit *h)
 		return rc == -ENOMEM || rc == -EMFILE || rc == -ENOEXEC;
 	switch (h->call) {
 	case HAL_SYS_thread_create:
+	case HAL_SYS_fallocate:	/* for memory */
 		return rc == -ENOMEM;
 	case HAL_SYS_dlopen:
 	case HAL_SYS_dlsym:
