@@ -43,6 +43,7 @@ enum mf_state {
  * @uses: a bit for each stream that was recorded; of a block that waits: that is waited for
  * @mark: what was written to its first and last bytes, 0: nothing
  * @tag: npu_mem_set_tag()
+ * @pool: number of the private pool that it lies in, 0: none
  */
 struct mf_block {
 	uint32_t state;
@@ -56,6 +57,7 @@ struct mf_block {
 	size_t asked;
 	uint32_t uses;
 	uint64_t mark;
+	uint64_t pool;
 };
 
 /**
@@ -114,6 +116,8 @@ struct mf_figures {
  * @caching: option mem_caching
  * @growable: option mem_growable
  * @asleep: memory of the device sleeps
+ * @pool: a private pool of the device, or none
+ * @pool_tag: the tag of blocks there
  * @reclaims: functions of npu_mem_add_reclaim() free something
  */
 struct mf {
@@ -131,6 +135,8 @@ struct mf {
 	bool caching;
 	bool growable;
 	bool asleep[MF_DEVICES];
+	npu_mem_pool pool[MF_DEVICES];
+	uint32_t pool_tag[MF_DEVICES];
 	bool reclaims;
 };
 
@@ -209,6 +215,8 @@ void mf_compare_all(void);
 /* One operation. */
 void mf_step(void);
 
+/* What the caller knows could be refused is not to be: else NULL is an answer, too. */
+struct mf_block *mf_alloc(size_t size, uint32_t stream, bool refused);
 /* Bytes of the device that nobody has. */
 size_t mf_device_free(uint32_t dev);
 /* No stream is held any more. */
@@ -223,6 +231,17 @@ void mf_tag(uint32_t dev);
 void mf_sleep(uint32_t dev);
 /* Wakes it, perhaps not at the first attempt. */
 void mf_wake(uint32_t dev);
+
+/* ---- memory_pool.c: private pools ---- */
+
+/* Something with the pool of the stream's device, which is made if there is none. */
+void mf_pool(uint32_t stream);
+/* Bytes that it has, free or not. */
+uint64_t mf_pool_bytes(uint32_t dev);
+/* Ends it, if there is one. */
+void mf_pool_end(uint32_t dev);
+/* It has ended with the device. */
+void mf_pool_lost(uint32_t dev);
 
 /* ---- memory_storm.c: all at once ---- */
 

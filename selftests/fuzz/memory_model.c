@@ -132,6 +132,7 @@ void mf_took(struct mf_block *b, char *ptr, size_t asked, uint32_t stream)
 		b->uses = 1u << stream;
 	MF_CHECK(!npu_mem_get_block(ptr, &i), "%p", ptr);
 	b->bytes = i.bytes;
+	b->pool = i.pool;
 	b->state = MF_LIVE;
 	check_place(b, &i);
 	count(b, 1, 1);

@@ -142,8 +142,7 @@ static int try_alloc(size_t size, uint32_t i, char **ptr)
 	return err;
 }
 
-/* What the caller knows could be refused is not to be: else NULL is an answer, too. */
-static struct mf_block *alloc(size_t size, uint32_t i, bool refused)
+struct mf_block *mf_alloc(size_t size, uint32_t i, bool refused)
 {
 	struct mf_block *b = unused();
 	char *ptr;
@@ -240,10 +239,10 @@ static void driver_fails(uint32_t i)
 		return;
 	mf_calm();
 	simnpu_test_fail(SIMNPU_FAIL_MEMORY, 1 + below(2), below(3), 0);
-	alloc(mf_size(&mf.rng) * 2, i, true);
+	mf_alloc(mf_size(&mf.rng) * 2, i, true);
 	simnpu_test_fail(SIMNPU_FAIL_MEMORY, 0, 0, 0);
 	mf_compare(i % MF_DEVICES);
-	MF_CHECK(alloc(1 + below(4096), i, false) || !unused() ||
+	MF_CHECK(mf_alloc(1 + below(4096), i, false) || !unused() ||
 		 mf_device_free(i % MF_DEVICES) < ROOM, "after a failure");
 }
 
@@ -260,7 +259,7 @@ static void limited(uint32_t i)
 	MF_CHECK(!npu_device_mem_info(d, NULL, &total), "device %d", d);
 	MF_CHECK(!npu_mem_set_fraction(d, (double)s.reserved_bytes[0].current / (double)total),
 		 "device %d", d);
-	alloc(mf_size(&mf.rng) * 4, i, true);
+	mf_alloc(mf_size(&mf.rng) * 4, i, true);
 	MF_CHECK(!npu_mem_get_stats(d, &s), "device %d", d);
 	MF_CHECK(s.reserved_bytes[0].current <= s.limit, "device %d: %llu of %llu", d,
 		 (unsigned long long)s.reserved_bytes[0].current, (unsigned long long)s.limit);
@@ -276,7 +275,9 @@ static void trim(uint32_t dev)
 	MF_CHECK(!npu_mem_empty_cache((int)dev), "device %u", dev);
 	mf_compare(dev);
 	MF_CHECK(!npu_mem_get_stats((int)dev, &s), "device %u", dev);
-	MF_CHECK(mf.asleep[dev] || s.cached_bytes == s.inactive_split_bytes[0].current,
+	/* what is free in a pool stays there */
+	MF_CHECK(mf.asleep[dev] || mf.pool[dev].h ||
+		 s.cached_bytes == s.inactive_split_bytes[0].current,
 		 "device %u: %llu, not %llu", dev, (unsigned long long)s.cached_bytes,
 		 (unsigned long long)s.inactive_split_bytes[0].current);
 }
@@ -301,6 +302,7 @@ static void reset(uint32_t dev)
 	MF_CHECK(!npu_device_reset((int)dev, WAIT_MS), "device %u", dev);
 	MF_CHECK(!ptr || npu_mem_free(ptr) == -EINVAL, "%p", ptr);
 	mf_lost(dev);
+	mf_pool_lost(dev);
 	mf.asleep[dev] = false;
 	for (i = dev; i < MF_STREAMS; i += MF_DEVICES) {
 		mf_gone(i);
@@ -331,6 +333,7 @@ void mf_begin(bool reclaims)
 
 	memset(mf.block, 0, sizeof(mf.block));
 	memset(mf.fig, 0, sizeof(mf.fig));
+	memset(mf.pool, 0, sizeof(mf.pool));
 	mf.reclaims = reclaims;
 	mf.caching = below(8) != 0;
 	mf.align = aligns[below(ARRAY_SIZE(aligns))];
@@ -376,6 +379,7 @@ void mf_end(void)
 	mf_calm();
 	for (dev = 0; dev < MF_DEVICES; dev++) {
 		mf_wake(dev);
+		mf_pool_end(dev);
 		while (mf.fig[dev][MF_KINDS].blocks)
 			do_free(dev);
 		MF_CHECK(!npu_mem_empty_cache((int)dev), "device %u", dev);
@@ -393,7 +397,7 @@ void mf_end(void)
 
 static void rare(uint32_t dev, uint32_t stream)
 {
-	switch (below(20)) {
+	switch (below(24)) {
 	case 0:
 	case 1:
 		trim(dev);
@@ -443,6 +447,12 @@ static void rare(uint32_t dev, uint32_t stream)
 	case 17:
 		wait(stream);
 		break;
+	case 18:
+	case 19:
+	case 20:
+	case 21:
+		mf_pool(stream);
+		break;
 	default:
 		refuse(dev);
 	}
@@ -454,7 +464,7 @@ void mf_step(void)
 
 	mf.op++;
 	if (dice < 104)
-		alloc(mf_size(&mf.rng), stream, false);
+		mf_alloc(mf_size(&mf.rng), stream, false);
 	else if (dice < 206)
 		do_free(dev);
 	else if (dice < 228)

@@ -53,7 +53,7 @@ static bool can_sleep(uint32_t dev)
 
 	if (!mf.growable) {
 		MF_CHECK(!npu_mem_get_stats((int)dev, &s), "device %u", dev);
-		return !s.active[0].current;
+		return !s.active[0].current && !mf_pool_bytes(dev);
 	}
 	for (b = mf.block; b < mf.block + MF_BLOCKS; b++)
 		if (b->state && b->plain && b->dev == dev)
