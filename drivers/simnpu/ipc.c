@@ -171,7 +171,6 @@ static void ipc_free(struct simnpu_ipc *ipc)
 	uint32_t i;
 	int mine;
 
-	simnpu_ipc_event_stop(ipc);
 	while (!hal_list_empty(&ipc->list)) {
 		x = hal_list_entry(ipc->list.next, struct simnpu_exported, node);
 		exported_free(x);
@@ -210,6 +209,7 @@ static void *serve(void *arg)
 		if (ipc->left)
 			break;
 	}
+	simnpu_ipc_event_stop(ipc);
 	ipc_free(ipc);
 	return NULL;
 }
@@ -301,6 +301,7 @@ void simnpu_ipc_stop(struct simnpu_device *dev)
 	}
 	hal_sys_write(ipc->stop, &one, sizeof(one));
 	pthread_join(ipc->thread, NULL);
+	simnpu_ipc_event_stop(ipc);
 	ipc_free(ipc);
 }
 
