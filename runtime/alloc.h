@@ -276,7 +276,8 @@ struct rt_segment {
  * struct rt_cache - the cache of a device; one for each ordinal, never freed
  * @lock: Protects: all below but @rescue, @leaving and @device
  * @odd: RT_ODD_*: why the short way is not enough
- * @last: the lane that was asked last, of no private pool; NULL: none
+ * @last: the stream that memory was asked for last, as far as it has a lane; 0: none
+ * @pool: of that lane, of no private pool, those of both kinds
  * @kind: figures
  * @top: as long as no more blocks are used, no peak of both kinds together is passed
  * @all_peak: the most of both kinds together
@@ -312,7 +313,8 @@ struct rt_segment {
 struct rt_cache {
 	struct rt_bias lock;
 	uint32_t odd;
-	struct rt_lane *last;
+	uint64_t last;
+	struct heap_pool *pool;
 	uint64_t top;
 	struct rt_kind kind[RT_KINDS];
 	uint64_t all_peak[RT_FAMILIES];
@@ -409,7 +411,6 @@ struct rt_cache *rt_cache_of_others(uintptr_t addr);
 /* The cache whose device has the address, or NULL. */
 static inline struct rt_cache *rt_cache_of(uintptr_t addr)
 {
-	/* most processes use one device */
 	if (likely(rt_cache_in_range(&rt_cache_ranges[0], addr)))
 		return hal_load_relaxed(&rt_cache_ranges[0].cache);
 	return rt_cache_of_others(addr);
@@ -456,8 +457,6 @@ static inline struct heap_block *rt_block_find(const struct rt_cache *c, const v
 {
 	struct heap_block *b;
 
-	if (unlikely(!c->heap.buckets))
-		return NULL;
 	b = heap_find(&c->heap, (uintptr_t)ptr);
 	return likely(b && b->state == HEAP_USED) ? b : NULL;
 }

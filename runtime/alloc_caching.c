@@ -54,7 +54,7 @@ static void begin(struct rt_cache *c)
 	rt_lanes_init(&c->lanes);
 	for (k = 0; k < RT_KINDS; k++)
 		c->kind[k] = (struct rt_kind){ .requested = 0 };
-	c->last = NULL;
+	c->last = 0;
 	c->dead = NULL;
 	c->sleep = NULL;
 	c->routes = NULL;
@@ -236,17 +236,24 @@ void rt_cache_unlock(struct rt_cache *c)
 
 /* ---- figures of the short way --------------------------------------------------------------- */
 
-static inline void count_take(struct rt_cache *c, struct rt_kind *k, struct heap_block *b,
-			      size_t size)
+/* Return: whether something may be more than ever. */
+static inline bool count_taken(struct rt_cache *c, struct rt_kind *k, struct heap_block *b,
+			       size_t size)
 {
 	b->requested = size;
 	k->requested += size;
 	k->allocs++;
 	k->alloc_bytes += b->size;
 	k->alloc_requested += size;
-	if (unlikely(k->sum.used > k->top[0] || k->sum.used_bytes > k->top[1] ||
-		     k->requested > k->top[2] ||
-		     c->kind[RT_SMALL].sum.used + c->kind[RT_LARGE].sum.used > c->top))
+	return k->sum.used > k->top[0] || k->sum.used_bytes > k->top[1] ||
+	       k->requested > k->top[2] ||
+	       c->kind[RT_SMALL].sum.used + c->kind[RT_LARGE].sum.used > c->top;
+}
+
+static inline void count_take(struct rt_cache *c, struct rt_kind *k, struct heap_block *b,
+			      size_t size)
+{
+	if (unlikely(count_taken(c, k, b, size)))
 		rt_figures_top(c);
 }
 
@@ -292,17 +299,15 @@ static inline void count_shape(struct rt_cache *c, struct rt_kind *k, const stru
 		rt_figures_low(c);
 }
 
-/* A block was put on a stack. */
-static inline void count_quick_give(struct rt_cache *c, struct rt_kind *k,
-				    const struct heap_block *b)
+/* A block was put on a stack. Return: whether more may be free beside used ones than ever. */
+static inline bool count_quick_give(struct rt_kind *k, const struct heap_block *b)
 {
 	k->requested -= b->requested;
-	if (b->seg->blocks == 1) {
-		k->long_frees++;
-		k->long_bytes += b->size;
-	} else if (unlikely(below(k))) {
-		rt_figures_low(c);
-	}
+	if (b->seg->blocks != 1)
+		return below(k);
+	k->long_frees++;
+	k->long_bytes += b->size;
+	return false;
 }
 
 /* ---- what is out of the ordinary ------------------------------------------------------------ */
@@ -458,91 +463,141 @@ static __attribute__((noinline)) struct heap_block *take_bin(struct rt_cache *c,
 	return b;
 }
 
-/* Under the lock: a block of the size that is there; NULL: there is none. */
-static inline struct heap_block *take(struct rt_cache *c, size_t size, uint64_t stream)
+/* The pools of a stream, looked for; NULL: it has none. */
+static struct heap_pool *pools_of(struct rt_cache *c, uint64_t stream)
 {
+	const struct rt_lane *lane = rt_lane_find(&c->lanes, stream, NULL);
+
+	if (!lane || !lane->pool)
+		return NULL;
+	c->last = stream;
+	c->pool = lane->pool;
+	return lane->pool;
+}
+
+static inline uint32_t kind_of(size_t rounded)
+{
+	return rounded > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;
+}
+
+/* Under the lock: a block of the size that is there; NULL: there is none. */
+static struct heap_block *take(struct rt_cache *c, size_t size, uint64_t stream)
+{
+	struct heap_pool *p = likely(c->last == stream) ? c->pool : pools_of(c, stream);
 	size_t s = (size_t)hal_align_up(size, HEAP_UNIT);
-	uint32_t kind = s > RT_SMALL_MAX ? RT_LARGE : RT_SMALL;
-	struct rt_lane *lane = c->last;
+	uint32_t kind = kind_of(s);
 	struct heap_block *b;
 
-	if (unlikely(!lane || lane->stream != stream)) {
-		lane = rt_lane_find(&c->lanes, stream, NULL);
-		if (!lane || !lane->pool)
-			return NULL;
-		c->last = lane;
-	}
-	b = heap_take_quick(&lane->pool[kind], s);
-	if (unlikely(!b))
-		return take_bin(c, &lane->pool[kind], s, kind, size);
+	if (!p)
+		return NULL;
+	b = heap_take_quick(&p[kind], s);
+	if (!b)
+		return take_bin(c, &p[kind], s, kind, size);
 	count_take(c, rt_kind_of(b), b, size);
 	return b;
 }
 
-static inline int alloc(size_t size, npu_stream stream, void **ptr, const char *op)
-{
-	struct rt_thread *t = rt_thread(op);
-	uint64_t h = stream.h;
-	struct heap_block *b;
-	struct rt_cache *c;
-	int d, err;
+static const char alloc_op[] = "mem_alloc";
 
-	if (unlikely(!t))
-		return -ENOMEM;
-	if (unlikely(!h)) {
-		err = rt_stream(stream, -1, op, &h);
-		if (err)
-			return err;
-	}
-	d = rt_handle_device(t, h, op);
-	if (unlikely(d < 0))
-		return d;
-	if (unlikely(!size))
-		return 0;
-	c = hal_load_acquire(&caches[d]);
-	if (unlikely(!c)) {
-		c = rt_cache_get(d, op);
-		if (!c)
-			return -ENOMEM;
-	}
-	rt_bias_lock(&c->lock);
-	b = likely(!c->odd) ? take(c, size, h) : NULL;
+/* With the lock, which it gives back. */
+static __attribute__((noinline)) int alloc_locked(struct rt_cache *c, size_t size, uint64_t stream,
+						  void **ptr)
+{
+	struct heap_block *b = likely(!c->odd) ? take(c, size, stream) : NULL;
+
 	rt_bias_unlock(&c->lock);
-	if (unlikely(!b))
-		return rt_alloc_slow(c, size, h, ptr, op);
-	*ptr = (void *)b->addr;
+	*ptr = b ? (void *)b->addr : NULL;
+	return likely(b || !size) ? 0 : rt_alloc_slow(c, size, stream, ptr, alloc_op);
+}
+
+/* What the short way has done may be a peak; with the lock, which it gives back. */
+static __attribute__((noinline)) int alloc_top(struct rt_cache *c)
+{
+	rt_figures_top(c);
+	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
+/* From the beginning. */
+static __attribute__((noinline)) int alloc(size_t size, npu_stream stream, void **ptr)
+{
+	struct rt_thread *t;
+	struct rt_cache *c;
+	uint64_t h;
+	int d, err;
+
+	if (!ptr)
+		return hal_fail(-EINVAL, alloc_op, "ptr is NULL");
+	*ptr = NULL;
+	err = rt_enter(alloc_op);
+	if (err)
+		return err;
+	t = rt_thread(alloc_op);
+	if (!t)
+		return -ENOMEM;
+	err = rt_stream(stream, -1, alloc_op, &h);
+	if (err)
+		return err;
+	d = rt_handle_device(t, h, alloc_op);
+	if (d < 0 || !size)
+		return d < 0 ? d : 0;
+	c = rt_cache_get(d, alloc_op);
+	if (!c)
+		return -ENOMEM;
+	rt_bias_lock(&c->lock);
+	return alloc_locked(c, size, h, ptr);
+}
+
+/*
+ * The short way is all in one function, and whatever leaves it does so for good: so it need not
+ * keep anything over a call.
+ */
 NPU_API int npu_mem_alloc(size_t size, npu_stream stream, void **ptr)
 {
-	static const char op[] = "mem_alloc";
-	int err;
+	size_t s = (size_t)hal_align_up(size, HEAP_UNIT);
+	uint32_t kind = kind_of(s);
+	const struct rt_seen *seen;
+	const struct rt_thread *t;
+	struct heap_block *b;
+	struct rt_cache *c;
+	uint64_t h;
 
-	if (unlikely(!ptr))
-		return hal_fail(-EINVAL, op, "ptr is NULL");
-	*ptr = NULL;
-	err = rt_enter(op);
-	return unlikely(err) ? err : alloc(size, stream, ptr, op);
+	if (unlikely(!ptr || !hal_ready()))
+		return alloc(size, stream, ptr);
+	t = rt_thread_peek();
+	if (unlikely(!t))
+		return alloc(size, stream, ptr);
+	h = likely(stream.h) ? stream.h : t->zero;
+	seen = rt_handle_seen(t, h);
+	if (unlikely(!seen))
+		return alloc(size, stream, ptr);
+	c = hal_load_acquire(&caches[seen->device]);
+	if (unlikely(!c || !rt_bias_try(&c->lock)))
+		return alloc(size, stream, ptr);
+	if (unlikely(c->odd || c->last != h))
+		return alloc_locked(c, size, h, ptr);
+	b = heap_take_quick(&c->pool[kind], s);
+	if (unlikely(!b))
+		return alloc_locked(c, size, h, ptr);
+	*ptr = (void *)b->addr;
+	if (unlikely(count_taken(c, rt_kind_of(b), b, size)))
+		return alloc_top(c);
+	rt_bias_leave(&c->lock);
+	return 0;
 }
 
 /* ---- freeing -------------------------------------------------------------------------------- */
 
+static const char free_op[] = "mem_free";
+
 /* None of the cache's: perhaps the one's that is in its place. */
-static __attribute__((noinline)) int give_other(void *ptr, const char *op)
+static int give_other(void *ptr, const char *op)
 {
 	return hal_load_acquire(&rt_plug_on) ? rt_plug_free(ptr, op) : rt_not_ours(ptr, op);
 }
 
-static __attribute__((noinline)) void give_odd(struct rt_cache *c, struct heap_block *b)
-{
-	rt_figures_begin(c);
-	free_locked(c, b);
-	rt_cache_unlock(c);
-}
-
-/* The stack is full, or of another size. */
-static __attribute__((noinline)) void give_full(struct rt_cache *c, struct heap_block *b)
+/* The stack is full, or of another size. With the lock, which it gives back, as the next ones. */
+static __attribute__((noinline)) int give_full(struct rt_cache *c, struct heap_block *b)
 {
 	struct rt_kind *k = rt_kind_of(b);
 	const struct shape was = shape_of(k);
@@ -553,39 +608,76 @@ static __attribute__((noinline)) void give_full(struct rt_cache *c, struct heap_
 	heap_give_full(&c->heap, b);
 	count_shape(c, k, &was);
 	rt_bias_unlock(&c->lock);
+	return 0;
 }
 
-static inline int give(void *ptr, const char *op)
+static __attribute__((noinline)) int give_low(struct rt_cache *c)
 {
-	struct rt_cache *c = rt_cache_of((uintptr_t)ptr);
-	struct heap_block *b;
-
-	if (unlikely(!c))
-		return give_other(ptr, op);
-	rt_bias_lock(&c->lock);
-	b = rt_block_find(c, ptr);
-	if (unlikely(!b)) {
-		rt_bias_unlock(&c->lock);
-		return give_other(ptr, op);
-	}
-	if (unlikely(c->odd || b->user)) {
-		give_odd(c, b);
-		return 0;
-	}
-	if (unlikely(!heap_give_quick(&c->heap, b))) {
-		give_full(c, b);
-		return 0;
-	}
-	count_quick_give(c, rt_kind_of(b), b);
+	rt_figures_low(c);
 	rt_bias_unlock(&c->lock);
 	return 0;
 }
 
+static __attribute__((noinline)) int give_odd(struct rt_cache *c, struct heap_block *b, void *ptr)
+{
+	if (!b) {
+		rt_bias_unlock(&c->lock);
+		return give_other(ptr, free_op);
+	}
+	rt_figures_begin(c);
+	free_locked(c, b);
+	rt_cache_unlock(c);
+	return 0;
+}
+
+/* What leaves it does so for good: so nothing is kept over a call. */
+static inline __attribute__((always_inline)) int give_locked(struct rt_cache *c, void *ptr,
+							     bool tried)
+{
+	struct heap_block *b = rt_block_find(c, ptr);
+
+	if (unlikely(!b || c->odd || b->user))
+		return give_odd(c, b, ptr);
+	if (unlikely(!heap_give_quick(&c->heap, b)))
+		return give_full(c, b);
+	if (unlikely(count_quick_give(rt_kind_of(b), b)))
+		return give_low(c);
+	if (tried)
+		rt_bias_leave(&c->lock);
+	else
+		rt_bias_unlock(&c->lock);
+	return 0;
+}
+
+static __attribute__((noinline)) int give_shared(struct rt_cache *c, void *ptr)
+{
+	rt_bias_lock(&c->lock);
+	return give_locked(c, ptr, false);
+}
+
+static __attribute__((noinline)) int give(struct rt_cache *c, void *ptr)
+{
+	return likely(rt_bias_try(&c->lock)) ? give_locked(c, ptr, true) : give_shared(c, ptr);
+}
+
+/* What is not the first device's. */
+static __attribute__((noinline)) int give_far(void *ptr)
+{
+	int err = rt_enter(free_op);
+	struct rt_cache *c;
+
+	if (err || !ptr)
+		return err;
+	c = rt_cache_of((uintptr_t)ptr);
+	return c ? give(c, ptr) : give_other(ptr, free_op);
+}
+
 NPU_API int npu_mem_free(void *ptr)
 {
-	int err = rt_enter("mem_free");
+	const struct rt_cache_range *first = &rt_cache_ranges[0];
 
-	if (unlikely(err))
-		return err;
-	return likely(ptr) ? give(ptr, "mem_free") : 0;
+	/* most processes use one device */
+	if (unlikely(!hal_ready() || !rt_cache_in_range(first, (uintptr_t)ptr)))
+		return give_far(ptr);
+	return give(hal_load_relaxed(&first->cache), ptr);
 }

@@ -84,8 +84,8 @@ static struct rt_lane *sweep_locked(struct rt_cache *c)
 			    (lane->pool && (lane->pool[RT_SMALL].segments ||
 					    lane->pool[RT_LARGE].segments)))
 				continue;
-			if (c->last == lane)
-				c->last = NULL;
+			if (c->pool == lane->pool)
+				c->last = 0;
 			rt_lane_del(&c->lanes, lane);
 			lane->next = gone;
 			gone = lane;

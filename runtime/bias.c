@@ -53,6 +53,7 @@ static void revoke(struct rt_bias *l)
 	settle(l);
 	hal_spin_lock(&l->lock);
 	l->revoking = false;
+	l->fast = false;
 	l->streak = 0;
 	if (l->patience < PATIENCE_MAX)
 		l->patience *= 4;
@@ -90,7 +91,9 @@ void rt_bias_unlock_slow(struct rt_bias *l)
 	if (!lean || !can())
 		return;
 	hal_spin_lock(&l->lock);
-	if (l->last == self && !l->revoking && !hal_load_relaxed(&l->owner))
+	if (l->last == self && !l->revoking && !hal_load_relaxed(&l->owner)) {
+		l->fast = true;
 		hal_store_release(&l->owner, self);
+	}
 	hal_spin_unlock(&l->lock);
 }

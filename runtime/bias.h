@@ -18,7 +18,7 @@
  * @owner: the thread that it leans to, 0: none
  * @inside: that thread is inside, or looks whether it may be
  * @lock: what the others take, and that thread, once it is not the owner any more
- * @fast: the holder is the owner; the holder's
+ * @fast: who holds it is the owner; changes while nobody does, under @lock
  * @revoking: a thread takes the privilege away, and nobody else takes @lock for good meanwhile;
  *	under @lock, as those below
  * @last: who had @lock last
@@ -44,35 +44,44 @@ static inline uintptr_t rt_bias_self(void)
 	return (uintptr_t)&hal_tls_ptr;
 }
 
-static inline void rt_bias_lock(struct rt_bias *l)
+/* Takes the lock if it leans to this thread. */
+static inline bool rt_bias_try(struct rt_bias *l)
 {
 	uintptr_t self = rt_bias_self();
 
 	/* relaxed: only this thread makes them equal */
-	if (likely(hal_load_relaxed(&l->owner) == self)) {
-		/*
-		 * relaxed: who takes the privilege away makes this thread pass a barrier between
-		 * the store and the load, so that one of the two sees the other
-		 */
-		hal_store_relaxed(&l->inside, 1);
-		atomic_signal_fence(memory_order_seq_cst);
-		if (likely(hal_load_acquire(&l->owner) == self)) {
-			l->fast = true;
-			return;
-		}
-		hal_store_release(&l->inside, 0);
-	}
-	rt_bias_lock_slow(l, self);
+	if (unlikely(hal_load_relaxed(&l->owner) != self))
+		return false;
+	/*
+	 * relaxed: who takes the privilege away makes this thread pass a barrier between the store
+	 * and the load, so that one of the two sees the other
+	 */
+	hal_store_relaxed(&l->inside, 1);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (likely(hal_load_acquire(&l->owner) == self))
+		return true;
+	hal_store_release(&l->inside, 0);
+	return false;
+}
+
+/* Gives back what rt_bias_try() took. */
+static inline void rt_bias_leave(struct rt_bias *l)
+{
+	hal_store_release(&l->inside, 0);
+}
+
+static inline void rt_bias_lock(struct rt_bias *l)
+{
+	if (unlikely(!rt_bias_try(l)))
+		rt_bias_lock_slow(l, rt_bias_self());
 }
 
 static inline void rt_bias_unlock(struct rt_bias *l)
 {
-	if (likely(l->fast)) {
-		l->fast = false;
-		hal_store_release(&l->inside, 0);
-	} else {
+	if (likely(l->fast))
+		rt_bias_leave(l);
+	else
 		rt_bias_unlock_slow(l);
-	}
 }
 
 #endif /* RUNTIME_BIAS_H */

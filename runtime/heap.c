@@ -33,9 +33,13 @@ struct heap_stock {
 
 /* ---- stocks ------------------------------------------------------------------------------ */
 
+/* What is looked at as long as there is no chunk. */
+static struct heap_block *none[1];
+
 void heap_init(struct heap *h)
 {
 	memset(h, 0, sizeof(*h));
+	h->chunk[0] = none;
 	hal_list_init(&h->segments);
 }
 

@@ -71,7 +71,7 @@ struct heap_block {
 		struct heap_block *link;
 		void *user;
 	};
-	uint8_t state;
+	uint16_t state;
 	bool held;
 	uint32_t fit;
 	struct heap_block *prev;

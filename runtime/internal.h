@@ -357,15 +357,21 @@ int rt_stream_zero(struct rt_thread *t, int hint, const char *op, uint64_t *stre
 int rt_handle_device_slow(struct rt_thread *t, uint64_t h, const char *op);
 void rt_first_set(int device);
 
-/* The thread's state, checked; NULL: no memory, the record is filled. */
-static inline struct rt_thread *rt_thread(const char *op)
+/* The thread's state, if it is at hand and has nothing to catch up with. */
+static inline struct rt_thread *rt_thread_peek(void)
 {
 	struct hal_tls *tls = hal_tls_peek();
 	struct rt_thread *t = tls ? tls->runtime : NULL;
 
-	if (likely(t && t->epoch == hal_load_acquire(&rt.epoch)))
-		return t;
-	return rt_thread_slow(op);
+	return likely(t && t->epoch == hal_load_acquire(&rt.epoch)) ? t : NULL;
+}
+
+/* The thread's state, checked; NULL: no memory, the record is filled. */
+static inline struct rt_thread *rt_thread(const char *op)
+{
+	struct rt_thread *t = rt_thread_peek();
+
+	return likely(t) ? t : rt_thread_slow(op);
 }
 
 /* Works out rt_thread.zero. */
@@ -413,14 +419,20 @@ static inline uint32_t rt_cache_index(uint64_t h)
 	return (hal_handle_index(h) + hal_handle_type(h) * 5) % RT_CACHE;
 }
 
-/* The device of a stream, kernel or context; or the error that the handle deserves. */
-static inline int rt_handle_device(struct rt_thread *t, uint64_t h, const char *op)
+/* What the thread knows of a handle that is good; NULL: it has to look. */
+static inline const struct rt_seen *rt_handle_seen(const struct rt_thread *t, uint64_t h)
 {
 	const struct rt_seen *c = &t->cache[rt_cache_index(h)];
 
-	if (likely(c->handle == h && c->slot && hal_slot_is(c->slot, h)))
-		return c->device;
-	return rt_handle_device_slow(t, h, op);
+	return likely(c->handle == h && c->slot && hal_slot_is(c->slot, h)) ? c : NULL;
+}
+
+/* The device of a stream, kernel or context; or the error that the handle deserves. */
+static inline int rt_handle_device(struct rt_thread *t, uint64_t h, const char *op)
+{
+	const struct rt_seen *c = rt_handle_seen(t, h);
+
+	return likely(c) ? c->device : rt_handle_device_slow(t, h, op);
 }
 
 /* device.c */
