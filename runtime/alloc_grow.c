@@ -178,7 +178,7 @@ static int reserve(struct hal_context *ctx, const struct rt_want *w, struct rt_s
 /* A segment of addresses alone, which is the one of the lane that grows from now on. */
 static int segment_new(struct hal_context *ctx, const struct rt_want *w)
 {
-	struct rt_segment *s = hal_zalloc(sizeof(*s));
+	struct rt_segment *s = hal_zalloc_aligned(HAL_CACHELINE, sizeof(*s));
 	struct rt_cache *c = w->c;
 	uint64_t life = w->life;
 	int err;

@@ -87,7 +87,7 @@ struct rt_lane *rt_lane_new(uint64_t stream, struct rt_group *group, bool pools)
 	lane->tail = &lane->head;
 	hal_list_init(&lane->node);
 	if (pools)
-		lane->pool = hal_zalloc(RT_KINDS * sizeof(*lane->pool));
+		lane->pool = hal_zalloc_aligned(HAL_CACHELINE, RT_KINDS * sizeof(*lane->pool));
 	if (lane->pool || !pools)
 		return lane;
 	rt_lane_free(lane);

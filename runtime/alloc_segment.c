@@ -128,7 +128,7 @@ static int adopt(const struct rt_want *w, struct rt_segment *s)
 
 static int get(const struct rt_want *w, size_t bytes, uint32_t flags, void **ptr)
 {
-	struct rt_segment *s = hal_zalloc(sizeof(*s));
+	struct rt_segment *s = hal_zalloc_aligned(HAL_CACHELINE, sizeof(*s));
 	uint64_t life = w->life;
 	uintptr_t base;
 	int err;
