@@ -228,7 +228,8 @@ void model_module_free(struct model_module *m)
 		pthread_mutex_lock(&dev->lock);
 	}
 	hal_list_del(&m->node);
-	if (dev->hung)
+	/* a thread may be in one of its kernels, which find it; without kernels nobody would */
+	if (dev->hung && !hal_list_empty(&m->kernels))
 		return;
 	while (!hal_list_empty(&m->kernels)) {
 		k = hal_list_entry(m->kernels.next, struct model_kernel, node);
