@@ -274,7 +274,7 @@ struct rt_segment {
 
 /**
  * struct rt_cache - the cache of a device; one for each ordinal, never freed
- * @lock: Protects: all below but @rescue, @leaving and @device
+ * @lock: Protects: all below but @rescue, @leaving, @given and @device
  * @odd: RT_ODD_*: why the short way is not enough
  * @last: the stream that memory was asked for last, as far as it has a lane; 0: none
  * @pool: of that lane, of no private pool, those of both kinds
@@ -309,6 +309,7 @@ struct rt_segment {
  * @device: the ordinal
  * @rescue: Protects: nothing; who gives memory back for want of it does so alone
  * @leaving: threads that have taken out memory, and give it back to the driver
+ * @given: grows with all that the driver has got back
  */
 struct rt_cache {
 	struct rt_bias lock;
@@ -346,6 +347,7 @@ struct rt_cache {
 	int device;
 	pthread_mutex_t rescue;
 	_Atomic uint32_t leaving;
+	_Atomic uint64_t given;
 } __attribute__((aligned(2 * HAL_CACHELINE)));
 
 /* rt_cache.odd */
@@ -522,6 +524,7 @@ int rt_plain_get(const struct rt_want *w, void **ptr);
  * @lent: of those as well that lend their memory
  * @oversize: only segments of at least this size
  * @now: what streams still use stays
+ * @until: when to wait no longer, 0: after the operation time-out
  * @beside: nothing that lies beside this block
  */
 struct rt_release {
@@ -531,12 +534,13 @@ struct rt_release {
 	bool lent;
 	size_t oversize;
 	bool now;
+	uint64_t until;
 	const struct heap_block *beside;
 };
 
 /*
  * Gives free memory back to the driver, once its streams have done what they have to do; what is
- * still in use after the operation time-out, or inside a callback, stays. Not under the lock.
+ * still in use when the time is over, or inside a callback, stays. Not under the lock.
  * Return: bytes.
  */
 uint64_t rt_release(struct rt_cache *c, const struct rt_release *what);
@@ -545,7 +549,7 @@ bool rt_release_of(const struct rt_release *what, const struct rt_lane *lane);
 /* Under the lock: a plain segment is free; it goes to rt_cache.dead. */
 void rt_segment_dead_locked(struct rt_cache *c, struct heap_segment *seg);
 /* Gives back what was in rt_cache.dead. Not under the lock. */
-void rt_segments_bury(struct rt_segment *dead);
+void rt_segments_bury(struct rt_cache *c, struct rt_segment *dead);
 /* The structures of segments of a cache that was dropped. */
 void rt_segments_forget(struct hal_list *segments);
 

@@ -144,7 +144,7 @@ void rt_cache_drop(int d)
 	begin(c);
 	rt_bias_unlock(&c->lock);
 	rt_segments_forget(&segments);
-	rt_segments_bury(dead);
+	rt_segments_bury(c, dead);
 	rt_sleep_free(sleep);
 	rt_routes_free(routes);
 	rt_lanes_fini(&lanes);
@@ -231,7 +231,7 @@ void rt_cache_unlock(struct rt_cache *c)
 	c->dead = NULL;
 	rt_bias_unlock(&c->lock);
 	if (unlikely(dead))
-		rt_segments_bury(dead);
+		rt_segments_bury(c, dead);
 }
 
 /* ---- figures of the short way --------------------------------------------------------------- */

@@ -481,6 +481,8 @@ uint64_t rt_grow_give_back(struct rt_cache *c, struct rt_run *out, uint64_t life
 		done = rt_point_wait(&r->point, deadline);
 		if (done && hal_vm_unmap((void *)r->addr, size))
 			done = false;
+		if (done)
+			atomic_fetch_add(&c->given, 1);
 		if (run_gone(c, r, life, done))
 			bytes += size;
 	}

@@ -17,13 +17,22 @@
  * @over: NPU_MEM_TRIED_* of rescues that had their turn
  * @tried: NPU_MEM_TRIED_* of those for which there was something to do
  * @borrow: private pools that lend are searched, too
+ * @until: when giving back has waited long enough, 0: it has not begun
+ * @given: rt_cache.given before the driver was asked last
+ * @again: times that it was asked again because it had got something back
  */
 struct request {
 	struct rt_want w;
 	uint32_t over;
 	uint32_t tried;
 	bool borrow;
+	uint64_t until;
+	uint64_t given;
+	uint32_t again;
 };
+
+/* A request that is not luckier than others as often as this is refused. */
+#define AGAIN_MAX 16u
 
 /* Finds or makes the lane, and keeps it; takes the lock. */
 static int lane_lock(struct request *r)
@@ -295,7 +304,8 @@ static bool trim_workspaces(struct request *r)
 	return true;
 }
 
-static bool release_all(struct request *r)
+/* All that is free, and what others are about to give back; waits no longer than the first time. */
+static bool give_back(struct request *r)
 {
 	struct rt_release what = { .bytes = UINT64_MAX, .lent = true };
 	struct rt_cache *c = r->w.c;
@@ -308,7 +318,9 @@ static bool release_all(struct request *r)
 	} else {
 		pthread_mutex_lock(&c->rescue);
 	}
-	r->tried |= NPU_MEM_TRIED_RELEASE;
+	if (!r->until)
+		r->until = hal_sys_deadline(hal_option_int(rt_options, "op_timeout_ms"));
+	what.until = r->until;
 	freed = rt_release(c, &what);
 	pthread_mutex_unlock(&c->rescue);
 	/* they may wait for streams, perhaps for this one */
@@ -316,6 +328,18 @@ static bool release_all(struct request *r)
 		rt_wait_none(&c->leaving);
 	rt_bias_lock(&c->lock);
 	c->rescued_release += freed;
+	rt_bias_unlock(&c->lock);
+	return true;
+}
+
+static bool release_all(struct request *r)
+{
+	struct rt_cache *c = r->w.c;
+
+	if (!give_back(r))
+		return false;
+	r->tried |= NPU_MEM_TRIED_RELEASE;
+	rt_bias_lock(&c->lock);
 	c->retries++;
 	rt_bias_unlock(&c->lock);
 	return true;
@@ -366,6 +390,18 @@ static bool rescued(struct request *r, const struct rescue *list, size_t n)
 	return false;
 }
 
+/*
+ * Whether the driver has got back something since it was asked; what others took of that, and have
+ * left meanwhile, is given back first.
+ */
+static bool overtaken(struct request *r)
+{
+	if (r->again++ == AGAIN_MAX || !give_back(r) || atomic_load(&r->w.c->given) == r->given)
+		return false;
+	r->over &= ~NPU_MEM_TRIED_EVENTS;
+	return true;
+}
+
 static void lane_let_go(struct request *r)
 {
 	struct rt_cache *c = r->w.c;
@@ -379,6 +415,7 @@ static void lane_let_go(struct request *r)
 /* From the driver; plain: one block, which goes back to it when it is free. */
 static int from_driver(struct request *r, bool plain, void **ptr)
 {
+	r->given = atomic_load(&r->w.c->given);
 	r->tried |= NPU_MEM_TRIED_DRIVER;
 	return plain ? rt_plain_get(&r->w, ptr) : rt_segment_get(&r->w);
 }
@@ -394,7 +431,7 @@ static int obtain(struct request *r, bool plain, void **ptr)
 		if (rescued(r, before, ARRAY_SIZE(before)))
 			continue;
 		err = from_driver(r, plain, ptr);
-		if (err == -ENOMEM && rescued(r, after, ARRAY_SIZE(after)))
+		if (err == -ENOMEM && (rescued(r, after, ARRAY_SIZE(after)) || overtaken(r)))
 			continue;
 		if (err == -ENOMEM)
 			return rt_oom(r->w.c, r->w.asked, r->tried, r->w.op);

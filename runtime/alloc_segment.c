@@ -274,8 +274,10 @@ static uint64_t give_back(struct rt_cache *c, struct rt_segment *out, uint64_t l
 	for (s = out; s; s = next) {
 		next = s->next;
 		done = rt_point_wait(&s->point, deadline);
-		if (done)
+		if (done) {
 			hal_mem_free(s->ptr);
+			atomic_fetch_add(&c->given, 1);
+		}
 		rt_bias_lock(&c->lock);
 		/* dropped: its memory went with the device, its lane as well */
 		ours = c->life == life;
@@ -321,12 +323,13 @@ static uint64_t release(struct rt_cache *c, const struct rt_release *what, uint6
 
 uint64_t rt_release(struct rt_cache *c, const struct rt_release *what)
 {
-	int64_t timeout_ms = hal_option_int(rt_options, "op_timeout_ms");
-	uint64_t deadline = what->now ? 0 : hal_sys_deadline(timeout_ms), bytes = 0, got;
+	uint64_t deadline = what->until, bytes = 0, got;
 	struct rt_release left = *what;
 	struct rt_record before;
 	bool more = false;
 
+	if (!deadline && !what->now)
+		deadline = hal_sys_deadline(hal_option_int(rt_options, "op_timeout_ms"));
 	rt_record_save(&before);
 	atomic_fetch_add(&c->leaving, 1);
 	do {
@@ -350,7 +353,7 @@ void rt_segment_dead_locked(struct rt_cache *c, struct heap_segment *seg)
 	c->dead = s;
 }
 
-void rt_segments_bury(struct rt_segment *dead)
+void rt_segments_bury(struct rt_cache *c, struct rt_segment *dead)
 {
 	struct rt_record before;
 	struct rt_segment *s;
@@ -359,6 +362,7 @@ void rt_segments_bury(struct rt_segment *dead)
 	while ((s = dead)) {
 		dead = s->next;
 		hal_mem_free(s->ptr);
+		atomic_fetch_add(&c->given, 1);
 		free(s);
 	}
 	rt_record_restore(&before);

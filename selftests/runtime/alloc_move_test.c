@@ -36,6 +36,13 @@ static struct npu_mem_stats stats(void)
 	return s;
 }
 
+static size_t device_free(void)
+{
+	size_t n = 0;
+
+	return npu_device_mem_info(0, &n, NULL) ? 0 : n;
+}
+
 static uint64_t reserved(void)
 {
 	return stats().reserved_bytes[NPU_MEM_ALL].current;
@@ -207,6 +214,14 @@ static void wait_for_leaving(struct __test_metadata *_metadata, npu_stream s, np
 	OK(npu_mem_free(w.ptr));
 }
 
+static void begin_whole(struct __test_metadata *_metadata, FIXTURE_DATA(move) *self)
+{
+	OK(npu_finalize(5000));
+	OK(npu_option_set("mem_growable", "0"));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_stream_create(NULL, &self->other));
+}
+
 TEST_F(move, waits_for_what_leaves)
 {
 	wait_for_leaving(_metadata, self->s, self->other);
@@ -214,11 +229,44 @@ TEST_F(move, waits_for_what_leaves)
 
 TEST_F(move, waits_for_whole_segments)
 {
-	OK(npu_finalize(5000));
-	OK(npu_option_set("mem_growable", "0"));
-	OK(npu_stream_create(NULL, &self->s));
-	OK(npu_stream_create(NULL, &self->other));
+	begin_whole(_metadata, self);
 	wait_for_leaving(_metadata, self->s, self->other);
+}
+
+/*
+ * What is given back for a request, another thread may get before it, and leave free: it is given
+ * back once more.
+ */
+TEST_F(move, overtaken)
+{
+	struct gate g = { 0 };
+	npu_stream first;
+	pthread_t taker;
+	struct want w;
+	void *p, *q;
+
+	begin_whole(_metadata, self);
+	OK(npu_stream_create(NULL, &first));
+	w.s = self->other;
+	/* the latest is given back first */
+	OK(npu_mem_alloc(100 * MIB, self->s, &p));
+	OK(npu_mem_alloc(100 * MIB, first, &q));
+	OK(npu_stream_callback(self->s, gate_hold, &g, 0));
+	OK(npu_mem_free(p));
+	OK(npu_mem_free(q));
+	ASSERT_EQ(0, pthread_create(&taker, NULL, want_much, &w));
+	while (reserved() || device_free() < 156 * MIB)
+		usleep(1000);
+	OK(npu_stream_create(NULL, &first));
+	OK(npu_mem_alloc(100 * MIB, first, &q));
+	OK(npu_mem_free(q));
+	atomic_store(&g.open, 1);
+	pthread_join(taker, NULL);
+	EXPECT_EQ(0, w.err);
+	EXPECT_EQ(160 * MIB, reserved());
+	EXPECT_EQ(0, stats().ooms);
+	EXPECT_EQ(1, stats().alloc_retries);
+	OK(npu_mem_free(w.ptr));
 }
 
 TEST_HARNESS_MAIN

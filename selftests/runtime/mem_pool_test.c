@@ -706,11 +706,6 @@ static int all_work(npu_stream a, npu_stream b)
 
 TEST_F_TIMEOUT(mem_pool, threads, 120)
 {
-	OK(npu_finalize(5000));
-	/* none of them runs out while others have taken out what is free */
-	OK(npu_option_set("simnpu_memory", "1G"));
-	OK(npu_stream_create(NULL, &self->s));
-	OK(npu_stream_create(NULL, &self->other));
 	EXPECT_EQ(0, all_work(self->s, self->other));
 }
 
@@ -718,7 +713,6 @@ TEST_F_TIMEOUT(mem_pool, threads_and_growable, 120)
 {
 	OK(npu_finalize(5000));
 	OK(npu_option_set("mem_growable", "1"));
-	OK(npu_option_set("simnpu_memory", "1G"));
 	OK(npu_stream_create(NULL, &self->s));
 	OK(npu_stream_create(NULL, &self->other));
 	EXPECT_EQ(0, all_work(self->s, self->other));
