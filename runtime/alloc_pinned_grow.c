@@ -17,6 +17,8 @@
  * @size: the same, rounded
  * @kind: RT_SMALL or RT_LARGE
  * @rescue: number of the next rescue
+ * @again: times that the driver was asked again because it had got something back
+ * @given: what it had got back before it was asked last
  * @op: for the error record
  */
 struct request {
@@ -26,11 +28,18 @@ struct request {
 	size_t size;
 	uint32_t kind;
 	uint32_t rescue;
+	uint32_t again;
+	uint64_t given;
 	const char *op;
 };
 
 /* Threads that have taken out memory, and give it back to the driver. */
 static _Atomic uint32_t leaving;
+/* Grows with all that the driver has got back. */
+static _Atomic uint64_t given;
+
+/* A request that is not luckier than others as often as this is refused. */
+#define AGAIN_MAX 16u
 
 /* A statistic of which there is so much less. */
 void rt_stat_sub(struct npu_mem_stat *s, uint64_t n)
@@ -99,6 +108,7 @@ static uint64_t give_back(struct rt_pinned *p, struct rt_pinned_segment *out)
 		t = hal_sys_now() - t;
 		bytes += s->seg.size;
 		hal_add_relaxed(&rt_pinned_taken, -s->seg.size);
+		atomic_fetch_add(&given, 1);
 		free(s);
 		hal_spin_lock(&p->lock);
 		time_add(&p->free_time, t);
@@ -313,7 +323,11 @@ static bool rescued(struct request *r)
 	while (r->rescue < ARRAY_SIZE(rescues))
 		if (rescues[r->rescue++]())
 			return true;
-	return false;
+	/* what others were given of that, and have left meanwhile */
+	if (r->again++ == AGAIN_MAX)
+		return false;
+	release_all();
+	return atomic_load(&given) != r->given;
 }
 
 static int no_memory(struct request *r)
@@ -376,6 +390,7 @@ int rt_pinned_alloc_slow(struct rt_pinned *p, size_t size, void **ptr, const cha
 	rt_record_save(&before);
 	r.kind = rt_pinned_kind(r.size);
 	while ((err = search(&r, ptr)) == -ENOENT) {
+		r.given = atomic_load(&given);
 		err = grow_any(&r);
 		if (err == -ENOMEM && !rescued(&r))
 			return no_memory(&r);

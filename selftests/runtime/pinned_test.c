@@ -632,4 +632,52 @@ TEST_F(pinned, threads)
 	}
 }
 
+static _Atomic int all_err;
+
+static void *want_all(void *arg)
+{
+	void *p;
+
+	atomic_store(&all_err, npu_host_alloc(8 * MIB, &p));
+	return arg;
+}
+
+/* When so many pieces were given back, takes and leaves what fits there, unless it is too late. */
+static void overtake(uint64_t freed, size_t size)
+{
+	void *p, *q;
+
+	while (stats_of(0).free_time.count < freed && atomic_load(&all_err) == 1)
+		usleep(1000);
+	npu_host_alloc(size, &p);
+	npu_host_alloc(size, &q);
+	npu_host_free(p);
+	npu_host_free(q);
+}
+
+/* What others get of what was given back for a request, and leave, is given back once more. */
+TEST(overtaken)
+{
+	pthread_t t;
+	void *p, *q;
+
+	limits("8", NULL);
+	atomic_store(&all_err, 1);
+	OK(npu_host_alloc(4 * MIB, &p));
+	OK(npu_host_alloc(4 * MIB, &q));
+	OK(npu_host_free(p));
+	OK(npu_host_free(q));
+	/* long enough for what comes between */
+	OK(simnpu_fault_set("ioctl:mem_destroy,do=stall,ns=300000000,nth=2;"
+			    "ioctl:mem_destroy,do=stall,ns=300000000,nth=4", NULL));
+	ASSERT_EQ(0, pthread_create(&t, NULL, want_all, NULL));
+	overtake(1, 2 * MIB);
+	overtake(3, MIB + 1);
+	pthread_join(t, NULL);
+	EXPECT_EQ(0, atomic_load(&all_err));
+	EXPECT_EQ(8 * MIB, stats_of(0).reserved_bytes.current);
+	simnpu_fault_clear();
+	limits(NULL, NULL);
+}
+
 TEST_HARNESS_MAIN
