@@ -24,7 +24,8 @@ failed=0
 if git rev-parse --show-toplevel >/dev/null 2>&1; then
 	git ls-files -co --exclude-standard >"$tmp/all"
 else
-	find . -path "./$(basename "$O")" -prune -o -type f -print | sed 's|^\./||' >"$tmp/all"
+	find . \( -path "./$(basename "$O")" -o -name .git \) -prune -o -type f -print |
+		sed 's|^\./||' >"$tmp/all"
 fi
 while read -r f; do
 	[ -f "$f" ] && echo "$f"
