@@ -349,21 +349,28 @@ static void take_answer_locked(struct wait *w)
 /* Ends those whose turn and answer have come, and those whose task was discarded. */
 static void look_at_waits(struct simnpu_ipc *ipc)
 {
-	struct hal_list *n, *next;
+	struct hal_list *n, *next, done;
+	struct wait *w;
 
+	hal_list_init(&done);
 	pthread_mutex_lock(&lock);
 	hal_list_for_each_safe(n, next, &waits) {
-		struct wait *w = hal_list_entry(n, struct wait, node);
-
+		w = hal_list_entry(n, struct wait, node);
 		if (w->ipc != ipc || !(w->begun || w->submitted))
 			continue;
-		if (w->begun && w->sock < 0)
-			hal_host_done(&w->point, w->code);
-		else if (!hal_point_passed(&w->point))
-			continue;
-		drop_locked(w);
+		if (w->begun && w->sock < 0) {
+			hal_list_del(&w->node);
+			hal_list_add_tail(&done, &w->node);
+		} else if (hal_point_passed(&w->point)) {
+			drop_locked(w);
+		}
 	}
 	pthread_mutex_unlock(&lock);
+	hal_list_for_each_safe(n, next, &done) {
+		w = hal_list_entry(n, struct wait, node);
+		hal_host_done(&w->point, w->code);
+		free(w);
+	}
 }
 
 /* As struct hal_event_ops says. */
