@@ -146,8 +146,10 @@ enum simnpu_fail {
  * @nth: the first call that fails, counted from now, 1 being the next; 0: none any more
  * @times: how many fail; 0: all from there on
  * @code: the positive errno of an ioctl; the others have their own
+ *
+ * Return: what simnpu_test_calls() would have said; no call comes between.
  */
-void simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code);
+uint32_t simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code);
 
 /* How many calls of that kind there were since simnpu_test_fail() was called for it. */
 uint32_t simnpu_test_calls(unsigned int what);

@@ -502,7 +502,8 @@ TEST_F(ioctl, every_ioctl_can_be_made_to_fail)
 		}
 		EXPECT_NE(-EXFULL, io_raw(self->other.fd, all_ioctls[i], buf));
 		EXPECT_EQ(3, simnpu_test_calls(what));
-		simnpu_test_fail(what, 0, 0, 0);
+		EXPECT_EQ(3, simnpu_test_fail(what, 0, 0, 0));
+		EXPECT_EQ(0, simnpu_test_fail(what, 0, 0, 0));
 		/* one that stops the device has stopped it twice */
 		io(self->other.fd, DEVICE_RESTART, &stop);
 	}

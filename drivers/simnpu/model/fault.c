@@ -49,14 +49,18 @@ void model_fault_in_child(void)
 }
 
 /* See simnpu_test.h. */
-void simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code)
+uint32_t simnpu_test_fail(unsigned int what, uint32_t nth, uint32_t times, int code)
 {
+	uint32_t calls;
+
 	if (what >= SIMNPU_FAIL_COUNT)
-		return;
+		return 0;
 	pthread_mutex_lock(&fault_lock);
+	calls = faults[what].calls;
 	faults[what] = (struct fault){ .nth = nth, .times = times, .code = code };
 	pthread_mutex_unlock(&fault_lock);
 	model_rules_odd(true);
+	return calls;
 }
 
 /* See simnpu_test.h. */
