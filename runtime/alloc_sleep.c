@@ -10,6 +10,7 @@
 #include "hal/point.h"
 #include "npu/sleep.h"
 #include "runtime/plug.h"
+#include "runtime/pool.h"
 
 /**
  * struct span - addresses
@@ -75,9 +76,9 @@ static bool kept(const struct heap_block *b, const struct tags *drop)
 	return true;
 }
 
-/* Lists runs and blocks, as far as there is room. Return: whether all segments are growable. */
-static bool list_locked(const struct rt_cache *c, struct rt_sleep *s, const struct tags *drop,
-			size_t room)
+/* Lists runs and blocks, as far as there is room. Return: a segment that cannot sleep, or NULL. */
+static const struct rt_segment *list_locked(const struct rt_cache *c, struct rt_sleep *s,
+					    const struct tags *drop, size_t room)
 {
 	const struct rt_segment *seg;
 	const struct heap_block *b;
@@ -89,7 +90,7 @@ static bool list_locked(const struct rt_cache *c, struct rt_sleep *s, const stru
 		seg = container_of(hal_list_entry(n, struct heap_segment, node), struct rt_segment,
 				   seg);
 		if (!(seg->flags & RT_SEGMENT_GROWABLE))
-			return false;
+			return seg;
 		for (r = seg->runs; r; r = r->next, s->runs++)
 			if (s->runs < room)
 				s->run[s->runs] = (struct span){ r->addr, r->size };
@@ -102,22 +103,32 @@ static bool list_locked(const struct rt_cache *c, struct rt_sleep *s, const stru
 			s->bytes += b->size;
 		}
 	}
-	return true;
+	return NULL;
+}
+
+static int cannot(const struct rt_cache *c, bool trim, const char *op)
+{
+	hal_fail(-EOPNOTSUPP, op, "memory of device %d was allocated without mem_growable",
+		 c->device);
+	if (trim)
+		hal_hint(-EOPNOTSUPP, "it is free in a private pool: npu_mem_pool_trim()");
+	return -EOPNOTSUPP;
 }
 
 static int list(struct rt_cache *c, struct rt_sleep *s, const struct tags *drop, const char *op)
 {
+	const struct rt_segment *other;
 	size_t room = 0, need;
-	bool all;
+	bool trim;
 
 	for (;;) {
 		rt_bias_lock(&c->lock);
 		s->life = c->life;
-		all = list_locked(c, s, drop, room);
+		other = list_locked(c, s, drop, room);
+		trim = other && !other->seg.used && rt_group_of(other->seg.pool->owner);
 		rt_bias_unlock(&c->lock);
-		if (!all)
-			return hal_fail(-EOPNOTSUPP, op, "memory of device %d was allocated "
-					"without mem_growable", c->device);
+		if (other)
+			return cannot(c, trim, op);
 		need = s->runs > s->blocks ? s->runs : s->blocks;
 		if (need <= room)
 			return 0;

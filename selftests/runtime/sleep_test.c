@@ -207,6 +207,29 @@ TEST_F(sleep, refused)
 	OK(npu_mem_wake(0));
 }
 
+/* What is free in a pool stays there, and so is in the way where it cannot sleep. */
+TEST_F(sleep, free_memory_of_a_pool)
+{
+	npu_mem_pool pool;
+	void *q;
+
+	OK(npu_finalize(5000));
+	OK(npu_option_set("mem_growable", "0"));
+	OK(npu_stream_create(NULL, &self->s));
+	OK(npu_mem_pool_create(0, NULL, &pool));
+	OK(npu_mem_pool_begin(pool, NPU_MEM_POOL_STREAM, self->s));
+	OK(npu_mem_alloc(100, self->s, &q));
+	OK(npu_mem_pool_end(pool, NPU_MEM_POOL_STREAM, self->s));
+	EXPECT_EQ(-EOPNOTSUPP, npu_mem_sleep(0, NULL, 0, LONG_MS));
+	EXPECT_EQ(NULL, strstr(last_error().hint, "npu_mem_pool_trim()"));
+	OK(npu_mem_free(q));
+	EXPECT_EQ(-EOPNOTSUPP, npu_mem_sleep(0, NULL, 0, LONG_MS));
+	EXPECT_NE(NULL, strstr(last_error().hint, "npu_mem_pool_trim()"));
+	OK(npu_mem_pool_trim(pool));
+	OK(npu_mem_sleep(0, NULL, 0, LONG_MS));
+	OK(npu_mem_wake(0));
+}
+
 TEST_F(sleep, reset_ends_it)
 {
 	void *q;
