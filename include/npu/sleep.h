@@ -42,8 +42,9 @@ NPU_API int npu_mem_set_tag(void *ptr, uint32_t tag);
  * When it fails, all is as it was. A reset of the device ends the sleep.
  * Return: 0, -EINVAL (NULL with a count, a bad time-out, a tag that is none), -ENODEV (no such
  * device), -EOPNOTSUPP (some memory, be it free in a private pool, was not allocated with
- * mem_growable), -ETIMEDOUT, -ENOMEM (of the host), -EDEADLK (inside a callback), -ESTALE (the device was closed meanwhile), the failure
- * of a task or of the device, -ECHILD, -ESHUTDOWN, -ENOTCONN.
+ * mem_growable), -ETIMEDOUT, -ENOMEM (of the host), -EDEADLK (inside a callback), -ESTALE (the
+ * device was closed meanwhile), the failure of a task or of the device, -ECHILD, -ESHUTDOWN,
+ * -ENOTCONN.
  */
 NPU_API int npu_mem_sleep(int device, const uint32_t *drop, uint32_t count, int64_t timeout_ms);
 
