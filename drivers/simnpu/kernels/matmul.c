@@ -7,6 +7,7 @@
 
 #include "drivers/simnpu/kernels/kernels.h"
 #include "hal/base.h"
+#include "hal/cpu.h"
 
 #define DEPTH 128	/* rows of b that are packed at a time: with COLUMNS, 16 KiB of stack */
 #define COLUMNS 32	/* the widest tile */
@@ -27,18 +28,25 @@ void simnpu_kernels_limit_isa(enum simnpu_isa limit)
 }
 #endif
 
+/* To ask a virtual machine takes longer than a small kernel. */
+static int best_isa(void)
+{
+	static _Atomic int found = -1;
+	int best = hal_load_relaxed(&found);	/* relaxed: all find the same */
+
+	if (unlikely(best < 0)) {
+		best = hal_cpu_avx512f() ? SIMNPU_ISA_AVX512 :
+		       hal_cpu_avx2() ? SIMNPU_ISA_AVX2 : SIMNPU_ISA_BASE;
+		hal_store_relaxed(&found, best);
+	}
+	return best;
+}
+
 enum simnpu_isa simnpu_kernels_isa(void)
 {
-	enum simnpu_isa best = SIMNPU_ISA_BASE;
-	enum simnpu_isa limit = (enum simnpu_isa)hal_load_relaxed(&isa_limit);
+	int best = best_isa(), limit = hal_load_relaxed(&isa_limit);
 
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx512f"))
-		best = SIMNPU_ISA_AVX512;
-	else if (__builtin_cpu_supports("avx2"))
-		best = SIMNPU_ISA_AVX2;
-#endif
-	return best < limit ? best : limit;
+	return (enum simnpu_isa)(best < limit ? best : limit);
 }
 
 /*

@@ -8,6 +8,7 @@
 
 #include "drivers/simnpu/model/copy.h"
 #include "hal/base.h"
+#include "hal/cpu.h"
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
@@ -133,24 +134,19 @@ static bool can(int i)
 {
 	switch (i) {
 	case AVX512:
-		return __builtin_cpu_supports("avx512f");
+		return hal_cpu_avx512f();
 	case AVX2_AMD:
 	case AVX2:
-		return __builtin_cpu_supports("avx2");
+		return hal_cpu_avx2();
 	default:
 		return true;
 	}
 }
 
-static bool amd(void)
-{
-	return __builtin_cpu_is("amd");
-}
-
 /* Bytes of the cache of a level that holds data, 0: unknown. */
 static size_t cache(unsigned int level)
 {
-	unsigned int leaf = amd() ? 0x8000001d : 4;
+	unsigned int leaf = hal_cpu_amd() ? 0x8000001d : 4;
 	unsigned int a, b, c, d;
 
 	for (unsigned int i = 0; i < 8; i++) {
@@ -177,7 +173,7 @@ static size_t clamp(size_t x, size_t min, size_t max)
  */
 static int choose(size_t *copy_limit, size_t *fill_limit)
 {
-	if (amd()) {
+	if (hal_cpu_amd()) {
 		*copy_limit = clamp(cache(3) / 16 * 5, MIB, 10 * MIB);
 		*fill_limit = clamp(cache(3) / 4 * 3, MIB, 24 * MIB);
 		return can(AVX2) ? AVX2_AMD : SSE2;
