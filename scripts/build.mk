@@ -136,10 +136,11 @@ flags-of = $(if $(filter obj/samples/% $(module-objs),$1),$(outer-cflags),$(if \
 
 ldflags := -pthread $(sanitize) $(if $(CONFIG_COVERAGE),--coverage) -Wl,--as-needed \
 	-Wl,--gc-sections
+# code and constants share pages, which spares what fills up a page at each border;
 # a relocation without a symbol, as in tables of ops, takes a bit and not 24 bytes when packed;
 # clang leaves the sanitizers' functions to the program: no -z defs then
 so-ldflags := $(if $(CONFIG_HAVE_PACKED_RELOCS),-Wl$(comma)-z$(comma)pack-relative-relocs) \
-	-shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete \
+	-shared -Wl,-soname,libnpu.so.$(SOVERSION) -Wl,-z,nodelete -Wl,-z,noseparate-code \
 	-Wl,--version-script=$(srctree)/libnpu.map \
 	$(if $(strip $(sanitize)),,-Wl$(comma)-z$(comma)defs)
 libs := -lpthread -ldl
